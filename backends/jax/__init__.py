@@ -1,0 +1,51 @@
+"""The specification in JAX: whole calls are jitted, the compiled code is kept between processes."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import jax
+
+from gaugeblock.backends.jax.arrays import JaxArrays
+from gaugeblock.backends.jax.attention import JaxAttention
+from gaugeblock.spec.errors import ConfigError
+from gaugeblock.spec.precision import Level
+
+
+class JaxBackend(JaxAttention, JaxArrays):
+    """Every component in JAX; half precision is computed in float32 and rounded once.
+
+    Variants: "" (float32 and half precision) and "x64", which switches the process to 64 bits and adds float64.
+    Raises ConfigError for an unknown variant.
+    """
+
+    name = "jax"
+    dtypes = frozenset({"float32", "bfloat16", "float16"})
+    level = {"bfloat16": Level.STRICT, "float16": Level.STRICT}
+
+    def __init__(self, variant: str = "") -> None:
+        super().__init__(variant)
+        if variant not in ("", "x64"):
+            raise ConfigError(f"backends: jax's variant is x64; got {variant!r}")
+        if variant == "x64":
+            jax.config.update("jax_enable_x64", True)
+            self.dtypes = self.dtypes | {"float64"}
+        _keep_compiled_code()
+
+    def describe(self) -> Mapping[str, str]:
+        return {
+            "framework": f"jax {jax.__version__}",
+            "device": jax.devices()[0].device_kind,
+            "matmul precision": "highest",
+            "x64": str(jax.config.jax_enable_x64),
+        }
+
+
+def _keep_compiled_code() -> None:
+    """Switch the persistent compilation cache on, unless the user has chosen a place for it."""
+    if jax.config.jax_compilation_cache_dir:
+        return
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jax.config.update("jax_compilation_cache_dir", str(home / "gaugeblock" / "jax"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

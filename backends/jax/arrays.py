@@ -1,0 +1,28 @@
+"""The bridge between NumPy and JAX."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from gaugeblock.spec.backend import Backend
+from gaugeblock.spec.errors import DTypeError
+
+Numpy = np.ndarray[Any, np.dtype[Any]]
+
+
+class JaxArrays(Backend):
+    """A backend whose arrays are JAX arrays; subclass it to plug in a kernel that takes them."""
+
+    def asarray(self, x: Numpy) -> jax.Array:
+        """x on the default device.
+
+        Raises DTypeError for float64 while 64-bit mode is off, where JAX would narrow it without a word.
+        """
+        if x.dtype == np.float64 and not jax.config.jax_enable_x64:
+            raise DTypeError("arrays: float64 needs 64-bit mode; use the backend jax@x64 [asarray]")
+        return jax.device_put(x)
+
+    def asnumpy(self, x: jax.Array) -> Numpy:
+        """x as a NumPy array of the same dtype."""
+        return np.asarray(x)

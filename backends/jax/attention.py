@@ -1,0 +1,68 @@
+"""Scaled dot-product attention in JAX (source 2.1-2.2; Vaswani et al. 2017, eq. 1)."""
+
+from math import sqrt
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from gaugeblock.spec.attention import Attention, Window, dims, dtypes, options
+
+
+class JaxAttention(Attention):
+    """One jitted function; the options are traced, so that only shapes and dtypes compile anew."""
+
+    def attention(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        *,
+        mask: Array | None = None,
+        bias: Array | None = None,
+        causal: bool = False,
+        window: Window | None = None,
+        scale: float | None = None,
+    ) -> Array:
+        d = dims(q.shape, k.shape, v.shape, mask=_shape(mask), bias=_shape(bias))
+        dtypes(_name(q), _name(k), _name(v), mask=_dtype(mask), bias=_dtype(bias))
+        options(window, scale)
+        reach = d.T + d.S  # wider than any distance between a query and a key
+        left, right = (reach if side is None else min(side, reach) for side in window or (None, None))
+        return _attention(q, k, v, mask, bias, left, 0 if causal else right, 1 / sqrt(d.D) if scale is None else scale)
+
+
+@jax.jit
+def _attention(
+    q: Array, k: Array, v: Array, mask: Array | None, bias: Array | None, left: int, right: int, scale: float
+) -> Array:
+    wide = jnp.promote_types(q.dtype, jnp.float32)
+    (B, H, T, D), (_, K, S, E) = q.shape, v.shape
+    grouped = q.reshape(B, K, H // K, T, D)
+    scores = jnp.einsum(
+        "bkgtd,bksd->bkgts", grouped, k, preferred_element_type=wide, precision=lax.Precision.HIGHEST
+    ).reshape(B, H, T, S) * jnp.asarray(scale, wide)
+    distance = jnp.arange(S) - (jnp.arange(T)[:, None] + S - T)  # (T, S)
+    visible = (distance >= -left) & (distance <= right)
+    if mask is not None:
+        visible = visible & mask
+    if bias is not None:
+        scores = scores + bias.astype(wide)
+        visible = visible & (bias > -jnp.inf)
+    weights = jax.nn.softmax(scores, axis=-1, where=visible)
+    mixed = jnp.einsum(
+        "bkgts,bkse->bkgte", weights.reshape(B, K, H // K, T, S), v.astype(wide), precision=lax.Precision.HIGHEST
+    )
+    return mixed.reshape(B, H, T, E).astype(q.dtype)
+
+
+def _shape(x: Array | None) -> tuple[int, ...] | None:
+    return None if x is None else x.shape
+
+
+def _name(x: Array) -> str:
+    return x.dtype.name
+
+
+def _dtype(x: Array | None) -> str | None:
+    return None if x is None else _name(x)

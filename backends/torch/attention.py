@@ -1,0 +1,96 @@
+"""Scaled dot-product attention in PyTorch (source 2.1-2.2; Vaswani et al. 2017, eq. 1)."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from gaugeblock.spec.attention import Attention, Dims, Window, dims, dtypes, options
+
+
+class TorchAttention(Attention):
+    """One call of F.scaled_dot_product_attention; everything that hides a key is folded into its mask.
+
+    Its own is_causal aligns the first query with the first key, so it serves only where T = S.
+    """
+
+    fused = True
+
+    def attention(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        causal: bool = False,
+        window: Window | None = None,
+        scale: float | None = None,
+    ) -> Tensor:
+        d = dims(q.shape, k.shape, v.shape, mask=_shape(mask), bias=_shape(bias))
+        dtypes(_name(q), _name(k), _name(v), mask=_dtype(mask), bias=_dtype(bias))
+        options(window, scale)
+        square_causal = causal and d.T == d.S and mask is None and bias is None and window is None and d.H == d.K
+        attend = None if square_causal else _attend(d, mask, bias, causal, window, q.device)
+        grouped = q.reshape(d.B, d.K, d.H // d.K * d.T, d.D)  # (B, K, H/K * T, D): shared keys are read, not repeated
+        with self._kernels():
+            mixed = F.scaled_dot_product_attention(
+                grouped, k, v, attn_mask=_fold(d, attend), is_causal=square_causal, scale=scale
+            )
+        return mixed.reshape(d.B, d.H, d.T, d.E)
+
+    def _kernels(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.fused else sdpa_kernel(SDPBackend.MATH)
+
+
+def _attend(
+    d: Dims, mask: Tensor | None, bias: Tensor | None, causal: bool, window: Window | None, device: torch.device
+) -> Tensor | None:
+    """What SDPA takes as attn_mask: None, bool (True = may attend), or a bias with -inf at hidden keys."""
+    visible = _diagonals(d, causal, window, device)
+    if mask is not None:
+        visible = mask if visible is None else mask & visible
+    if bias is None or visible is None:
+        return visible if bias is None else bias
+    return torch.where(visible, bias, -torch.inf)
+
+
+def _diagonals(d: Dims, causal: bool, window: Window | None, device: torch.device) -> Tensor | None:
+    """The band of keys that causal and window leave, (T, S); None where neither is given."""
+    left, right = window or (None, None)
+    if causal:
+        right = 0 if right is None else min(right, 0)
+    if left is None and right is None:
+        return None
+    band = torch.ones(d.T, d.S, dtype=torch.bool, device=device)
+    offset = d.S - d.T  # the last query is aligned with the last key
+    if right is not None:
+        band = band.tril(offset + right)
+    return band if left is None else band.triu(offset - left)
+
+
+def _fold(d: Dims, attend: Tensor | None) -> Tensor | None:
+    """Give attn_mask the folded query axis: (.., H|1, T|1, S|1) -> (.., K|1, H/K * T | 1, S)."""
+    if attend is None or d.H == d.K:
+        return attend
+    attend = attend.reshape((1,) * (4 - attend.dim()) + attend.shape)
+    B, H, T, _ = attend.shape
+    if H == T == 1:
+        return attend
+    attend = attend.expand(B, H if H > 1 else d.H // d.K, d.T, -1)  # (B|1, H | H/K, T, S|1)
+    return attend.reshape(B, 1 if H == 1 else d.K, d.H // d.K * d.T, attend.shape[-1])
+
+
+def _shape(x: Tensor | None) -> torch.Size | None:
+    return None if x is None else x.shape
+
+
+def _name(x: Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
+
+
+def _dtype(x: Tensor | None) -> str | None:
+    return None if x is None else _name(x)

@@ -1,0 +1,88 @@
+"""A case: one call, written on one line from which its arrays can be made again, bit for bit."""
+
+from abc import ABC, abstractmethod
+from ast import literal_eval
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from gaugeblock.spec.backend import Numpy
+from gaugeblock.spec.conventions import Conventions
+from gaugeblock.spec.errors import ConfigError
+from gaugeblock.spec.precision import Contract, Format
+from gaugeblock.spec.reference.bounded import Expected
+
+Inputs = Mapping[str, Numpy]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case(ABC):
+    """Sizes, options, recipes and a seed; a subclass for each component says what they mean."""
+
+    component: ClassVar[str]
+    method: ClassVar[str]
+
+    seed: int = 0
+
+    @abstractmethod
+    def inputs(self, io: Format) -> Inputs:
+        """The arrays of the call, by parameter name, rounded to the format; the same for the same case."""
+
+    @abstractmethod
+    def options(self) -> Mapping[str, Any]:
+        """The scalar keywords of the call that are not at their default."""
+
+    @abstractmethod
+    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+        """What the reference gives for these arrays."""
+
+    @abstractmethod
+    def used(self) -> frozenset[str]:
+        """The optional features that the call uses, without the component's name."""
+
+    @abstractmethod
+    def without(self, feature: str) -> Self:
+        """The nearest case that does not use this feature."""
+
+    @abstractmethod
+    def size(self, inputs: Inputs) -> float:
+        """The magnitude against which a bound is small or vacuous."""
+
+    def random(self, purpose: str) -> np.random.Generator:
+        """The generator for one of the case's arrays: independent of the order in which they are made."""
+        return np.random.default_rng([self.seed, *purpose.encode()])
+
+    def __str__(self) -> str:
+        changed = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
+        return " ".join(_token(name, value) for name, value, default in changed if value != default)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the one-line form.
+
+        Raises ConfigError for an unknown name or a value of the wrong kind.
+        """
+        known = {f.name: f for f in fields(cls)}
+        given: dict[str, Any] = {}
+        for token in text.split():
+            name, equals, value = token.partition("=")
+            if name not in known:
+                raise ConfigError(f"case: {name!r} is none of {', '.join(known)} [{text}]")
+            given[name] = _value(value) if equals else True
+        required = [name for name, f in known.items() if name not in given and f.default is not f.default]
+        if required:
+            raise ConfigError(f"case: {', '.join(required)} missing [{text}]")
+        return cls(**given)
+
+
+def _token(name: str, value: Any) -> str:
+    return name if value is True else f"{name}={str(value).replace(' ', '')}"
+
+
+def _value(text: str) -> Any:
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

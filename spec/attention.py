@@ -1,0 +1,126 @@
+"""Scaled dot-product attention: its interface and its shape rules (source 2.1-2.2, 5.2-5.3; Vaswani et al. 2017)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from math import isfinite
+from typing import NamedTuple
+
+from gaugeblock.spec.backend import Array
+from gaugeblock.spec.errors import ConfigError, DTypeError, ShapeError, refuse
+
+Window = tuple[int | None, int | None]
+Shape = Sequence[int]
+
+
+class Attention(ABC):
+    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1; grouped heads: Ainslie et al. 2023)."""
+
+    @abstractmethod
+    def attention(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        *,
+        mask: Array | None = None,
+        bias: Array | None = None,
+        causal: bool = False,
+        window: Window | None = None,
+        scale: float | None = None,
+    ) -> Array:
+        """Mix the values of the visible keys, each weighted by the softmax of its score.
+
+            weights = softmax(scale * q @ k.T + bias)  over the visible keys
+            output  = weights @ v
+
+        q (B, H, T, D), k (B, K, S, D), v (B, K, S, E), one float dtype -> (B, H, T, E) of that dtype. H is a
+        multiple of K, query head h reads key/value head h // (H // K). mask bool and bias (q's dtype) are
+        (B|1, H|1, T|1, S|1); mask True = may attend; -inf in bias = may not. With o = S - T, key j is visible to
+        query i under causal iff j <= i + o, under window = (left, right) iff -left <= j - (i + o) <= right, where
+        None leaves a side open. mask, bias, causal and window intersect. scale=None is 1 / sqrt(D). A query that
+        sees no key gives zeros.
+        Raises ShapeError, DTypeError, ConfigError (ATTN-REFUSES lists what for).
+        Clauses: spec/clauses/attention.md, all of them.
+        """
+
+
+class Dims(NamedTuple):
+    """The sizes of an attention call."""
+
+    B: int
+    H: int
+    K: int
+    T: int
+    S: int
+    D: int
+    E: int
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={size}" for name, size in self._asdict().items())
+
+
+def dims(q: Shape, k: Shape, v: Shape, *, mask: Shape | None = None, bias: Shape | None = None) -> Dims:
+    """Read the sizes off the shapes of an attention call, or refuse them.
+
+    q, k, v, mask, bias are shapes; the result names their extents.
+    Raises ShapeError that names the rule, the sizes expected and got. Clauses: ATTN-SHAPES, ATTN-REFUSES.
+    """
+    where = f"attention(q={tuple(q)}, k={tuple(k)}, v={tuple(v)})"
+    for name, shape in (("q", q), ("k", k), ("v", v)):
+        _require(len(shape) == 4, f"{name} must have rank 4, got rank {len(shape)}", where)
+    (B, H, T, D), (_, K, S, _), E = q, k, v[3]
+    d = Dims(B, H, K, T, S, D, E)
+    where = f"attention({d})"
+    _require(D > 0, "q must have a width of at least 1, got 0", where)
+    _require(k[0] == B and v[0] == B, f"k and v must have q's batch {B}, got {k[0]} and {v[0]}", where)
+    _require(k[3] == D, f"k must have q's width {D}, got {k[3]}", where)
+    _require(v[1] == K, f"v must have k's {K} heads, got {v[1]}", where)
+    _require(v[2] == S, f"v must have k's length {S}, got {v[2]}", where)
+    _require(K > 0 and H % K == 0, f"k has {K} heads, but q's {H} heads must be a multiple of them", where)
+    for name, shape in (("mask", mask), ("bias", bias)):
+        if shape is not None:
+            _require(_broadcasts(shape, (B, H, T, S)), _axes(name, (B, H, T, S), shape), where)
+    return d
+
+
+def dtypes(q: str, k: str, v: str, *, mask: str | None = None, bias: str | None = None) -> None:
+    """Refuse a mixture of element types; the arguments are dtype names such as "float32" and "bool".
+
+    Raises DTypeError. Clauses: ATTN-DTYPE, ATTN-ERRORS.
+    """
+    for name, dtype in (("k", k), ("v", v), ("bias", bias)):
+        if dtype is not None and dtype != q:
+            raise refuse(DTypeError, "ATTN-ERRORS", f"{name} must have q's dtype {q}, got {dtype}", "attention")
+    if mask not in (None, "bool"):
+        raise refuse(DTypeError, "ATTN-ERRORS", f"mask must be bool, got {mask}", "attention")
+
+
+def options(window: Window | None, scale: float | None) -> None:
+    """Refuse a window or a scale that has no meaning.
+
+    Raises ConfigError. Clauses: ATTN-ERRORS.
+    """
+    if window is not None:
+        sides = tuple(window)
+        if len(sides) != 2 or any(not _side(side) for side in sides):
+            problem = f"window must be (left, right), each None or an integer >= 0, got {window!r}"
+            raise refuse(ConfigError, "ATTN-ERRORS", problem, "attention")
+    if scale is not None and not isfinite(scale):
+        raise refuse(ConfigError, "ATTN-ERRORS", f"scale must be finite, got {scale!r}", "attention")
+
+
+def _side(side: object) -> bool:
+    return side is None or (isinstance(side, int) and side >= 0)
+
+
+def _broadcasts(shape: Shape, full: Shape) -> bool:
+    return len(shape) == 4 and all(n in (1, m) for n, m in zip(shape, full, strict=True))
+
+
+def _axes(name: str, full: Shape, got: Shape) -> str:
+    return f"{name} must be (B|1, H|1, T|1, S|1) of {tuple(full)}, got {tuple(got)}"
+
+
+def _require(holds: bool, problem: str, where: str) -> None:
+    if not holds:
+        raise refuse(ShapeError, "ATTN-SHAPES", problem, where)

@@ -1,0 +1,62 @@
+"""The choices on which honest implementations differ; declared, then checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from gaugeblock.spec.errors import ConfigError
+
+CausalAlignment = Literal["bottom_right", "top_left"]
+EmptyRow = Literal["zeros", "mean", "nan"]
+Route = Literal["mask", "bias", "causal", "window"]
+HeadOrder = Literal["grouped", "tiled"]
+Scalars = Literal["float64", "float32"]
+
+ROUTES: tuple[Route, ...] = get_args(Route)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conventions:
+    """What an adapter cannot translate without computing; the first value of each is canonical.
+
+    causal_alignment  the key that the last query (bottom_right) or the first query (top_left) is aligned with;
+    empty_row         the output of a query that sees no key, or a mapping from the route that emptied it;
+    head_order        which key/value head serves query head h: h // (H // K) (grouped) or h % K (tiled);
+    scalars           the format in which scale is held.
+
+    Raises ConfigError for a value that is none of the choices.
+    """
+
+    causal_alignment: CausalAlignment = "bottom_right"
+    empty_row: EmptyRow | Mapping[Route, EmptyRow] = "zeros"
+    head_order: HeadOrder = "grouped"
+    scalars: Scalars = "float64"
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            _one_of(name, getattr(self, name), allowed)
+        for route in ROUTES:
+            _one_of("empty_row", self.empty_row_by(route), CHOICES_EMPTY_ROW)
+
+    def empty_row_by(self, route: Route) -> EmptyRow:
+        """The output of a row that this route emptied."""
+        if isinstance(self.empty_row, str):
+            return self.empty_row
+        return self.empty_row.get(route, "zeros")
+
+    def __str__(self) -> str:
+        changed = (f for f in fields(self) if getattr(self, f.name) != f.default)
+        return f"Conventions({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "causal_alignment": get_args(CausalAlignment),
+    "head_order": get_args(HeadOrder),
+    "scalars": get_args(Scalars),
+}
+CHOICES_EMPTY_ROW: tuple[EmptyRow, ...] = get_args(EmptyRow)
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"conventions: {name} must be one of {', '.join(allowed)}, got {value!r} [Conventions]")

@@ -1,0 +1,69 @@
+"""The closed list of optional features: what a backend may declare that it does not offer.
+
+A name is component.option, or component.option+option for a combination of options that work alone.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+
+from gaugeblock.spec.errors import ConfigError
+from gaugeblock.spec.precision import FORMATS
+
+_ATTENTION = {
+    "mask": "a boolean mask",
+    "mask.heads": "a mask that differs between heads",
+    "bias": "an additive bias",
+    "bias.infinite": "a bias that holds -inf",
+    "causal": "causal=True",
+    "window": "a sliding window",
+    "scale": "an explicit scale",
+    "scale.nonpositive": "an explicit scale that is zero or negative",
+    "rectangular": "a number of queries other than the number of keys",
+    "grouped": "fewer key/value heads than query heads",
+    "value_width": "values of another width than the keys",
+    "empty.batch": "no batch rows (B = 0)",
+    "empty.queries": "no queries (T = 0)",
+    "empty.keys": "no keys (S = 0)",
+}
+_TOGETHER = ("mask", "bias", "causal", "window")
+
+FEATURES: Mapping[str, str] = {
+    **{f"attention.{name}": meaning for name, meaning in _ATTENTION.items()},
+    **{f"attention.{a}+{b}": f"{a} and {b} in one call" for a, b in combinations(_TOGETHER, 2)},
+}
+
+
+def validate(unsupported: Mapping[str, str]) -> None:
+    """Refuse a declaration whose keys are not feature or feature@dtype, or that gives no reason.
+
+    Raises ConfigError that names every wrong key.
+    """
+    wrong = [key for key in unsupported if not _known(key)]
+    if wrong:
+        raise ConfigError(
+            f"features: unknown key {', '.join(map(repr, wrong))} in unsupported; "
+            "expected component.feature or component.feature@dtype as `gaugeblock list --features` prints them"
+        )
+    silent = [key for key, reason in unsupported.items() if not reason]
+    if silent:
+        raise ConfigError(f"features: unsupported needs a reason for {', '.join(map(repr, silent))}")
+
+
+def _known(key: str) -> bool:
+    name, at, dtype = key.partition("@")
+    return name in FEATURES and (not at or dtype in FORMATS)
+
+
+def unsupported_by(unsupported: Mapping[str, str], component: str, dtype: str, used: Iterable[str]) -> list[str]:
+    """The declared-unsupported features, without component and dtype, that a call with these options would use.
+
+    used holds option names ("mask", "causal"); "mask+causal" counts as used when both are.
+    """
+    used = frozenset(used)
+    hit = []
+    for key in unsupported:
+        name, _, only = key.partition("@")
+        owner, _, option = name.partition(".")
+        if owner == component and only in ("", dtype) and used.issuperset(option.split("+")):
+            hit.append(option)
+    return hit
