@@ -23,6 +23,10 @@ class Case(ABC):
 
     component: ClassVar[str]
     method: ClassVar[str]
+    positional: ClassVar[tuple[str, ...]]
+    shape_clause: ClassVar[str]
+    dtype_clause: ClassVar[str]
+    empty_row_clause: ClassVar[str] = ""
 
     seed: int = 0
 
@@ -45,6 +49,10 @@ class Case(ABC):
     @abstractmethod
     def without(self, feature: str) -> Self:
         """The nearest case that does not use this feature."""
+
+    @abstractmethod
+    def result(self, inputs: Inputs) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """The shape and dtype that the result must have."""
 
     @abstractmethod
     def size(self, inputs: Inputs) -> float:

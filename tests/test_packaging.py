@@ -55,7 +55,7 @@ if status:
 class Collected(NamedTuple):
     """What a run of the installed suite holds once its checks are collected."""
 
-    count: int
+    total: int
     files: dict[str, str]
     bare: list[str]
 
@@ -137,7 +137,7 @@ def test_every_dependency_is_pinned() -> None:
 
 def test_the_specification_imports_numpy_and_ml_dtypes_only() -> None:
     allowed = {*sys.stdlib_module_names, "numpy", "ml_dtypes"}
-    strangers = defaultdict(set)
+    strangers: defaultdict[str, set[str]] = defaultdict(set)
     for path in modules(ROOT / "spec"):
         for node in ast.walk(ast.parse((ROOT / "spec" / path).read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -179,7 +179,7 @@ def test_every_entry_point_leads_to_a_module_of_the_wheel(wheel_files: set[str])
 
 
 def test_the_installed_suite_is_collected(collected: Collected) -> None:
-    assert collected.count > 0
+    assert collected.total > 0
 
 
 def test_no_file_is_loaded_under_two_names(collected: Collected) -> None:

@@ -1,0 +1,226 @@
+"""A cell of the report: one check on one backend in one dtype, and what a check may ask of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gaugeblock.conformance.case import Case, Inputs
+from gaugeblock.conformance.verdict import Status, Verdict, judge, same_bits
+from gaugeblock.spec.backend import Backend, Numpy
+from gaugeblock.spec.features import unsupported_by
+from gaugeblock.spec.precision import EXACT, FORMATS, HALF, Contract, Format, Level, declared_level
+from gaugeblock.spec.reference.bounded import Bits, Expected
+
+C = TypeVar("C", bound=Case)
+
+
+class Nonconformance(AssertionError):
+    """A result that the specification forbids.
+
+    clause is the clause that it breaks where that is another than the check's; got and inputs are what a diagnosis
+    needs; verdict is None where the law is exact and knows no bound.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        case: Case | None,
+        *,
+        clause: str = "",
+        verdict: Verdict | None = None,
+        inputs: Inputs | None = None,
+        got: Numpy | None = None,
+        advice: str = "",
+    ) -> None:
+        super().__init__(problem)
+        self.problem, self.case, self.clause, self.verdict = problem, case, clause, verdict
+        self.inputs, self.got, self.advice = inputs, got, advice
+
+
+class BackendRaised(Exception):
+    """The backend raised where it should have given a result."""
+
+    def __init__(self, case: Case | None, cause: Exception) -> None:
+        super().__init__(f"raised {type(cause).__name__}: {cause}")
+        self.case, self.cause = case, cause
+
+
+class UnexpectedPass(Exception):
+    """Something that is declared not to work does."""
+
+
+class SuiteError(Exception):
+    """The suite, not the backend, is wrong: a family of inputs whose bounds tell nothing."""
+
+
+@dataclass
+class Tally:
+    """What the examples of a cell added up to."""
+
+    examples: int = 0
+    judged: int = 0
+    undetermined: int = 0
+    vacuous: int = 0
+    nondeterministic: int = 0
+    headroom: float = 0.0
+    held: Level = Level.STRICT
+    notes: list[str] = field(default_factory=list)
+    in_empty_rows: Nonconformance | None = None
+
+
+class Cell:
+    """One check on one backend in one dtype: calls the backend, compares, and keeps the score."""
+
+    def __init__(self, backend: Backend, component: str, dtype: str, needs: frozenset[str] = frozenset()) -> None:
+        self.backend, self.component, self.dtype, self.needs = backend, component, dtype, needs
+        self.level = declared_level(backend.level, component, dtype)
+        self.tally = Tally()
+        self.strict_empty_rows = False
+
+    @property
+    def io(self) -> Format:
+        return FORMATS[self.dtype]
+
+    def contract(self, level: Level | None = None) -> Contract:
+        """The promise to which results are held; at another level if given."""
+        narrow = self.backend.conventions.scalars == "float32"
+        return Contract(self.io, self.level if level is None else level, float32_scalars=narrow)
+
+    def fit(self, case: C) -> C:
+        """The case without the features that the backend declares unsupported; the check's own needs stay."""
+        for feature in unsupported_by(self.backend.unsupported, self.component, self.dtype, case.used()):
+            if feature not in self.needs:
+                case = case.without(feature)
+        return case
+
+    def raw(self, case: Case, inputs: Inputs) -> Any:
+        """Call the backend's method; whatever it raises is raised."""
+        # a copy, so that a backend that writes to its inputs cannot change what it is compared with
+        arrays = {n: self.backend.asarray(x.copy() if x.flags.c_contiguous else x) for n, x in inputs.items()}
+        first = [arrays.pop(name) for name in case.positional]
+        return getattr(self.backend, case.method)(*first, **arrays, **case.options())
+
+    def call(self, case: Case, inputs: Inputs | None = None) -> Numpy:
+        """The backend's result as a NumPy array of the right shape and dtype.
+
+        Raises BackendRaised, Nonconformance.
+        """
+        inputs = case.inputs(self.io) if inputs is None else inputs
+        got = self.guarded(case, lambda: self.backend.asnumpy(self.raw(case, inputs)))
+        self._of_right_kind(case, got, inputs)
+        return got
+
+    def guarded(self, case: Case, call: Callable[[], Any]) -> Any:
+        """Make a call of the backend's; what it raises becomes BackendRaised."""
+        try:
+            return call()
+        except Exception as cause:
+            raise BackendRaised(case, cause) from cause
+
+    def judge(self, case: Case, inputs: Inputs | None = None, got: Numpy | None = None) -> Numpy:
+        """Run the case and compare with the reference by the bound; the result is returned.
+
+        Raises BackendRaised, Nonconformance.
+        """
+        inputs = case.inputs(self.io) if inputs is None else inputs
+        got = self.call(case, inputs) if got is None else got
+        self.against(case, got, self.expected(case, inputs), inputs)
+        return got
+
+    def expected(self, case: Case, inputs: Inputs, level: Level | None = None) -> Expected:
+        """What the reference gives at the declared level, or another one."""
+        return case.expected(inputs, self.contract(level), self.backend.conventions)
+
+    def own(self, case: Case, inputs: Inputs) -> Any:
+        """The reference's own float64 bound."""
+        return case.expected(inputs, EXACT, self.backend.conventions).err
+
+    def against(self, case: Case, got: Numpy, expected: Expected, inputs: Inputs) -> None:
+        """Compare a result with an expectation and keep the score.
+
+        A result that is wrong only in rows that see no key is set aside, so that one convention does not hide other
+        faults; the cell fails with it in the end if nothing else is wrong.
+        """
+        own = self.own(case, inputs)
+        size = 0.0 if self.level is Level.NAIVE else case.size(inputs)
+        verdict = judge(got, expected, own=own, size=size)
+        self._score(case, verdict, got, inputs, own)
+        if verdict.status is not Status.FAIL:
+            return
+        clause = case.empty_row_clause if verdict.in_empty_rows else ""
+        failure = Nonconformance("", case, clause=clause, verdict=verdict, inputs=inputs, got=got)
+        if not clause or self.strict_empty_rows:
+            raise failure
+        self.tally.in_empty_rows = self.tally.in_empty_rows or failure
+
+    def same(
+        self, case: Case, inputs: Inputs, changed: Inputs, law: str, where: Bits | None = None, to: Case | None = None
+    ) -> None:
+        """Require that two calls agree bit for bit (+0 = -0) in the elements of where, by the law stated.
+
+        If the identical call repeated differs as well, the backend is nondeterministic: recorded, and judged by the
+        sum of both bounds. to is the second call's case where its options differ.
+        """
+        first, second = self.call(case, inputs), self.call(to or case, changed)
+        agree = same_bits(first, second)
+        wanted = np.ones(first.shape, bool) if where is None else np.broadcast_to(where, first.shape)
+        self.tally.judged += 1
+        if np.all(agree | ~wanted):
+            return
+        if not np.all(same_bits(first, self.call(case, inputs))):
+            self.tally.nondeterministic += 1
+            self._within_both(case, inputs, first, second, wanted)
+            return
+        raise self._difference(case, inputs, law, first, second, wanted & ~agree)
+
+    def _within_both(self, case: Case, inputs: Inputs, first: Numpy, second: Numpy, wanted: Bits) -> None:
+        expected = self.expected(case, inputs)
+        both = Expected(first.astype(np.float64), np.where(wanted, 2 * expected.err, np.inf))
+        self.against(case, second, both, inputs)
+
+    def _difference(
+        self, case: Case, inputs: Inputs, law: str, first: Numpy, second: Numpy, differ: Bits
+    ) -> Nonconformance:
+        index = tuple(int(i) for i in np.argwhere(differ)[0])
+        before, after = float(first[index]), float(second[index])
+        verdict = Verdict(Status.FAIL, np.inf, index, after, before, 0.0, int(np.sum(differ)))
+        return Nonconformance(law, case, verdict=verdict, inputs=inputs, got=first)
+
+    def fail(self, problem: str, case: Case | None, **details: Any) -> Nonconformance:
+        """The failure to raise for a law of the check's own."""
+        return Nonconformance(problem, case, **details)
+
+    def note(self, text: str) -> None:
+        """Record advice: a SHOULD that does not hold, a convention shown."""
+        if text not in self.tally.notes:
+            self.tally.notes.append(text)
+
+    def _of_right_kind(self, case: Case, got: Numpy, inputs: Inputs) -> None:
+        shape, dtype = case.result(inputs)
+        if got.shape != shape:
+            problem = f"the result must have shape {shape}, got {got.shape}"
+            raise Nonconformance(problem, case, clause=case.shape_clause, inputs=inputs)
+        if got.dtype != dtype:
+            problem = f"the result must have dtype {dtype.name}, got {got.dtype.name}"
+            raise Nonconformance(problem, case, clause=case.dtype_clause, inputs=inputs)
+
+    def _score(self, case: Case, verdict: Verdict, got: Numpy, inputs: Inputs, own: Any) -> None:
+        self.tally.judged += 1
+        self.tally.undetermined += verdict.status is Status.UNDETERMINED
+        self.tally.vacuous += verdict.vacuous
+        if np.isfinite(verdict.ratio):
+            self.tally.headroom = max(self.tally.headroom, verdict.ratio)
+        if self.dtype not in HALF or verdict.status is not Status.PASS:
+            return
+        while self.tally.held > self.level:
+            tighter = self.expected(case, inputs, self.tally.held)
+            if judge(got, tighter, own=own).status is Status.PASS:
+                return
+            self.tally.held = Level(self.tally.held.value - 1)
+
+
+def change(inputs: Inputs, **arrays: Numpy) -> Mapping[str, Numpy]:
+    """The inputs with these arrays in place of their own."""
+    return {**inputs, **arrays}

@@ -1,0 +1,287 @@
+"""What a check is, and how one is run on a cell: outside pytest, so that mutants and check_backend can use it too."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis import seed as with_seed
+from hypothesis.errors import Flaky
+from hypothesis.strategies import SearchStrategy
+
+from gaugeblock.conformance.case import Case
+from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance, SuiteError, UnexpectedPass
+from gaugeblock.conformance.strategies.attention import Draw
+from gaugeblock.spec.backend import Backend
+from gaugeblock.spec.errors import ConfigError
+from gaugeblock.spec.features import unsupported_by
+from gaugeblock.spec.precision import HALF, Level
+
+COMPONENTS = (
+    "attention",
+    "multihead",
+    "positions",
+    "normalization",
+    "feedforward",
+    "blocks",
+    "cache",
+    "model",
+)
+EXAMPLES: Mapping[str, int] = {"quick": 8, "default": 30, "thorough": 200}
+
+
+@dataclass(frozen=True)
+class Check:
+    """A named law: the clauses that it enforces, the features that it needs, its inputs and its body."""
+
+    name: str
+    clauses: tuple[str, ...]
+    component: str
+    needs: frozenset[str]
+    cases: Callable[[Draw], SearchStrategy[Any]] | None
+    case_type: type[Case] | None
+    body: Callable[..., None]
+    effort: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How thoroughly to run: profile, seed (None: the same examples every time), shrinking, one case instead of many."""
+
+    profile: str = "default"
+    seed: int | None = None
+    shrink: bool = True
+    case: str = ""
+
+    def __post_init__(self) -> None:
+        if self.profile not in EXAMPLES:
+            raise ConfigError(f"profile must be one of {', '.join(EXAMPLES)}, got {self.profile!r}")
+
+
+@dataclass
+class Record:
+    """What became of a cell."""
+
+    check: str
+    clauses: tuple[str, ...]
+    component: str
+    backend: str
+    dtype: str
+    outcome: str = "pass"
+    reason: str = ""
+    level: str = ""
+    held: str = ""
+    headroom: float = 0.0
+    examples: int = 0
+    undetermined: int = 0
+    vacuous: int = 0
+    nondeterministic: int = 0
+    notes: list[str] = field(default_factory=list)
+    failure: dict[str, Any] | None = None
+    seconds: float = 0.0
+
+
+_registry: dict[str, Check] = {}
+
+
+def checks(
+    *clauses: str,
+    component: str,
+    cases: Callable[[Draw], SearchStrategy[Any]] | None = None,
+    case_type: type[Case] | None = None,
+    needs: tuple[str, ...] = (),
+    effort: float = 1.0,
+) -> Callable[[Callable[..., None]], Callable[[Any], None]]:
+    """Make a function of (cell, case), or of (cell) where there are no cases, into a check of these clauses."""
+
+    def register(body: Callable[..., None]) -> Callable[[Any], None]:
+        name = body.__name__.removeprefix("test_")
+        check = Check(name, clauses, component, frozenset(needs), cases, case_type, body, effort)
+        _registry[name] = check
+
+        def test(gauge: Callable[[Check], None]) -> None:
+            gauge(check)
+
+        test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__
+        test.check = check  # type: ignore[attr-defined]
+        return test
+
+    return register
+
+
+@cache
+def registry() -> Mapping[str, Check]:
+    """Every check by name, in the order in which the files define them."""
+    for component in COMPONENTS:
+        module = f"gaugeblock.conformance.test_{component}"
+        if find_spec(module):
+            import_module(module)
+    return dict(_registry)
+
+
+def parse_case(text: str) -> tuple[Check, Case]:
+    """The check and the case that a one-line text names: the check's name, then the case.
+
+    Raises ConfigError.
+    """
+    name, _, rest = text.strip().partition(" ")
+    check = registry().get(name)
+    if check is None or check.case_type is None:
+        raise ConfigError(f"case: the first word must name a check with cases, got {name!r} [{text}]")
+    try:
+        return check, check.case_type.parse(rest)
+    except TypeError as error:
+        raise ConfigError(f"case: {error} [{text}]") from error
+
+
+def run(check: Check, backend: Backend, dtype: str, plan: Plan = Plan()) -> Record:
+    """Run one check on one backend in one dtype; whatever happens becomes a record."""
+    record = Record(check.name, check.clauses, check.component, label(backend), dtype)
+    missing = unsupported_by(backend.unsupported, check.component, dtype, check.needs)
+    if missing:
+        record.outcome, record.reason = "unsupported", reason(backend, check.component, missing[0], dtype)
+        return record
+    cell = Cell(backend, check.component, dtype, check.needs)
+    start = time.perf_counter()
+    try:
+        _examples(check, cell, plan)
+        _conclude(cell)
+    except Nonconformance as failure:
+        record.outcome, record.failure = "fail", describe(check, cell, failure)
+    except BackendRaised as raised:
+        record.outcome, record.reason = "error", str(raised)
+        record.failure = {"case": case_text(check, raised.case), "problem": str(raised)}
+    except UnexpectedPass as works:
+        record.outcome, record.reason = "unexpected-pass", str(works)
+    except SuiteError as wrong:
+        record.outcome, record.reason = "error", f"the suite is wrong: {wrong}"
+    return _complete(record, cell, time.perf_counter() - start)
+
+
+def label(backend: Backend) -> str:
+    """How reports call a backend: its name, and its variant after an @."""
+    return f"{backend.name}@{backend.variant}" if getattr(backend, "variant", "") else backend.name
+
+
+def reason(backend: Backend, component: str, option: str, dtype: str) -> str:
+    """Why the backend says that it does not offer an option."""
+    key = f"{component}.{option}"
+    return f"{key}: {backend.unsupported.get(f'{key}@{dtype}') or backend.unsupported[key]}"
+
+
+def case_text(check: Check, case: Case | None) -> str:
+    """The one-line text that reproduces a case of a check."""
+    return f"{check.name} {case}" if case else ""
+
+
+def _examples(check: Check, cell: Cell, plan: Plan) -> None:
+    if check.cases is None or check.case_type is None:
+        check.body(cell)
+        return
+    if plan.case:
+        _example(check, cell, parse_case(plan.case)[1])
+        return
+
+    def example(case: Case) -> None:
+        _example(check, cell, cell.fit(case))
+
+    decorated = settings(
+        max_examples=max(1, int(EXAMPLES[plan.profile] * check.effort)),
+        derandomize=plan.seed is None,
+        phases=(Phase.explicit, Phase.generate, *((Phase.shrink,) if plan.shrink else ())),
+        database=None,
+        deadline=None,
+        verbosity=Verbosity.quiet,
+        report_multiple_bugs=False,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )(given(check.cases(Draw(plan.profile)))(example))
+    with _quiet(), _one_failure():
+        (decorated if plan.seed is None else with_seed(plan.seed)(decorated))()
+
+
+def _example(check: Check, cell: Cell, case: Case) -> None:
+    cell.tally.examples += 1
+    check.body(cell, case)
+
+
+@contextmanager
+def _one_failure() -> Iterator[None]:
+    """A failure that does not repeat itself is still a failure: unpack it from hypothesis' report of flakiness."""
+    try:
+        yield
+    except Flaky as flaky:
+        for cause in getattr(flaky, "exceptions", ()):
+            if isinstance(cause, Nonconformance | BackendRaised):
+                raise cause from None
+        raise
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Overflow and NaN in a result under check are findings of the check, not warnings of the suite."""
+    import warnings
+
+    import numpy as np
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _conclude(cell: Cell) -> None:
+    tally = cell.tally
+    if tally.in_empty_rows:
+        raise tally.in_empty_rows
+    if tally.vacuous and tally.vacuous >= tally.judged:
+        raise SuiteError(f"the bounds of all {tally.vacuous} examples are vacuous at level {cell.level}")
+    if cell.level is Level.NAIVE and cell.dtype in HALF and tally.judged:
+        raise Nonconformance(f"holds at level naive only, which no {cell.dtype} implementation may declare", None)
+
+
+def _complete(record: Record, cell: Cell, seconds: float) -> Record:
+    tally = cell.tally
+    if record.outcome == "pass" and tally.judged and tally.undetermined >= tally.judged:
+        record.outcome, record.reason = "undetermined", "the bound of every example overflows"
+    return replace(
+        record,
+        level=str(cell.level),
+        held=str(tally.held),
+        headroom=tally.headroom,
+        examples=tally.examples,
+        undetermined=tally.undetermined,
+        vacuous=tally.vacuous,
+        nondeterministic=tally.nondeterministic,
+        notes=tally.notes,
+        seconds=seconds,
+    )
+
+
+def describe(check: Check, cell: Cell, failure: Nonconformance) -> dict[str, Any]:
+    """A failure as data: clause, case, worst element, likely mistakes."""
+    from gaugeblock.conformance.diagnosis import likely
+
+    verdict = failure.verdict
+    shown: dict[str, Any] = {
+        "clause": failure.clause or check.clauses[0],
+        "problem": failure.problem,
+        "case": case_text(check, failure.case),
+        "advice": failure.advice,
+    }
+    if verdict:
+        shown |= {
+            "index": list(verdict.index),
+            "expected": verdict.expected,
+            "got": verdict.actual,
+            "allowed": verdict.allowed,
+            "ratio": verdict.ratio,
+            "wrong": verdict.wrong,
+            "in_empty_rows": verdict.in_empty_rows,
+        }
+    shown["likely"] = [vars(hint) for hint in likely(cell, failure)]
+    return shown

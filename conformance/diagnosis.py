@@ -1,0 +1,2 @@
+def likely(cell, failure):
+    return []
