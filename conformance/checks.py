@@ -18,20 +18,11 @@ from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance, SuiteError, UnexpectedPass
 from gaugeblock.conformance.strategies.attention import Draw
 from gaugeblock.spec.backend import Backend
+from gaugeblock.spec.components import COMPONENTS
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.features import unsupported_by
 from gaugeblock.spec.precision import HALF, Level
 
-COMPONENTS = (
-    "attention",
-    "multihead",
-    "positions",
-    "normalization",
-    "feedforward",
-    "blocks",
-    "cache",
-    "model",
-)
 EXAMPLES: Mapping[str, int] = {"quick": 8, "default": 30, "thorough": 200}
 
 

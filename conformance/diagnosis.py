@@ -1,2 +1,83 @@
-def likely(cell, failure):
-    return []
+"""What a wrong result looks like: the sibling convention, the looser level or the mistake that would give it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from gaugeblock.conformance.case import Case, Inputs
+from gaugeblock.conformance.cell import Cell, Nonconformance
+from gaugeblock.conformance.verdict import Status, judge
+from gaugeblock.spec.backend import Numpy
+from gaugeblock.spec.conventions import CHOICES, CHOICES_EMPTY_ROW, Conventions
+from gaugeblock.spec.precision import EXACT, HALF, Level
+from gaugeblock.spec.reference.bounded import Expected
+
+MOST = 3
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A likely mistake, and the declaration that would make it honest ("" where none can)."""
+
+    text: str
+    declare: str = ""
+
+
+def likely(cell: Cell, failure: Nonconformance) -> list[Hint]:
+    """The explanations that give exactly the result that was got, within their own bounds."""
+    hints = [Hint(failure.advice)] if failure.advice else []
+    case, inputs, got = failure.case, failure.inputs, failure.got
+    if case is None or inputs is None or got is None:
+        return hints
+    for hint, expected in _explanations(cell, case, inputs):
+        if len(hints) < MOST and _gives(got, expected, case.size(inputs)):
+            hints.append(hint)
+    return hints
+
+
+def _gives(got: Numpy, expected: Expected, size: float) -> bool:
+    verdict = judge(got, expected, size=size)
+    return verdict.status is Status.PASS and not verdict.vacuous
+
+
+def _explanations(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint, Expected]]:
+    for conventions, name, value in _siblings(cell.backend.conventions):
+        changed = f"conventions = Conventions({_spelled(conventions)})"
+        expected = case.expected(inputs, cell.contract(), conventions)
+        yield Hint(f"{name} is {value.replace('_', ' ')}", changed), _with_own(cell, case, inputs, expected, conventions)
+    yield from _levels(cell, case, inputs)
+    mistakes = f"gaugeblock.conformance.{case.component}_mistakes"
+    if find_spec(mistakes):
+        for text, expected in import_module(mistakes).mistakes(cell, case, inputs):
+            yield Hint(text), expected
+
+
+def _with_own(cell: Cell, case: Case, inputs: Inputs, expected: Expected, conventions: Conventions) -> Expected:
+    own = case.expected(inputs, EXACT, conventions).err
+    return replace(expected, err=expected.err + own)
+
+
+def _siblings(declared: Conventions) -> Iterator[tuple[Conventions, str, str]]:
+    for name, values in (*CHOICES.items(), ("empty_row", CHOICES_EMPTY_ROW)):
+        for value in values:
+            if value != getattr(declared, name):
+                changed: dict[str, Any] = {name: value}
+                yield replace(declared, **changed), name.replace("_", " "), value
+
+
+def _spelled(conventions: Conventions) -> str:
+    changed = ((f.name, getattr(conventions, f.name)) for f in fields(conventions) if getattr(conventions, f.name) != f.default)
+    return ", ".join(f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}" for name, value in changed)
+
+
+def _levels(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint, Expected]]:
+    if cell.dtype not in HALF:
+        return
+    own = cell.own(case, inputs)
+    for level in sorted((x for x in Level if x < cell.level), reverse=True):
+        declare = f'level = {{"{cell.dtype}": Level.{level.name}}}' if level is not Level.NAIVE else ""
+        text = f"rounds as level {level} allows" + ("" if declare else ", which no implementation may declare")
+        expected = cell.expected(case, inputs, level)
+        yield Hint(text, declare), replace(expected, err=expected.err + own)

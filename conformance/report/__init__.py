@@ -1,0 +1,1 @@
+"""Views of a record: terminal, Markdown, JSON."""

@@ -1,0 +1,111 @@
+"""The command line. Exit status: 0 conforms, 1 does not, 2 cannot be used as asked, 3 incomplete or not available."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gaugeblock.spec.errors import GaugeblockError, NotAvailable
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Conformance of Transformer components to a written specification.",
+)
+
+FORMS = "NAME[@variant], module:attribute[@variant] or path/file.py:attribute[@variant]"
+Backends = Annotated[list[str], typer.Argument(metavar="BACKEND...", help=FORMS)]
+Only = Annotated[list[str] | None, typer.Option(metavar="WORD", help="Component, clause or check (repeatable).")]
+DType = Annotated[list[str] | None, typer.Option(metavar="NAME", help="dtype to check in (repeatable).")]
+Jobs = Annotated[int | None, typer.Option("-j", metavar="N", min=1, help="Processes at once (default: one a core).")]
+
+
+@app.command()
+def check(
+    backends: Backends,
+    only: Only = None,
+    dtype: DType = None,
+    profile: Annotated[str, typer.Option(help="quick, default or thorough.")] = "default",
+    seed: Annotated[int | None, typer.Option(help="Draw these examples instead of the usual ones.")] = None,
+    jobs: Jobs = None,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Longest time for one check.")] = 300.0,
+    case: Annotated[str, typer.Option(metavar="TEXT", help="Run this one case, as a failure prints it.")] = "",
+    known: Annotated[str, typer.Option(metavar="FILE.toml", help="Known failures, each with its reason.")] = "",
+    out: Annotated[Path | None, typer.Option(metavar="RUN.jsonl", help="Write the record there.")] = None,
+    format: Annotated[str, typer.Option(help="terminal, markdown or json.")] = "terminal",
+) -> None:
+    """Check backends against the specification."""
+    from gaugeblock.conformance.session import Request, report
+
+    request = Request(backends, only or [], dtype or [], profile, seed, jobs, timeout, case, known, out)
+    raise typer.Exit(report(request, format, Console(soft_wrap=True)))
+
+
+@app.command("list")
+def list_(
+    sections: Annotated[bool, typer.Option("--sections", help="The source document's sections and their clauses.")] = False,
+    clauses: Annotated[bool, typer.Option("--clauses", help="Every clause with its sentence.")] = False,
+    backends: Annotated[bool, typer.Option("--backends", help="The installed backends.")] = False,
+    features: Annotated[bool, typer.Option("--features", help="What a backend may declare unsupported.")] = False,
+) -> None:
+    """List components, or what an option names."""
+    from gaugeblock.conformance import listing
+
+    shown = {"sections": sections, "clauses": clauses, "backends": backends, "features": features}
+    for name, wanted in shown.items():
+        if wanted:
+            typer.echo("\n".join(getattr(listing, name)()))
+    if not any(shown.values()):
+        typer.echo("\n".join(listing.components()))
+
+
+@app.command()
+def explain(clause: str) -> None:
+    """Print a clause: sentence, formula, why, who deviates."""
+    from gaugeblock.conformance import listing
+
+    typer.echo("\n".join(listing.explain(clause)))
+
+
+@app.command()
+def cite(clause: str) -> None:
+    """Print the line with which to cite a clause."""
+    from gaugeblock.conformance import listing
+
+    typer.echo(listing.cite(clause))
+
+
+@app.command()
+def propose(backend: Annotated[str, typer.Argument(metavar="BACKEND", help=FORMS)], dtype: DType = None) -> None:
+    """Print the level, conventions and unsupported features that a backend shows, as lines to paste."""
+    from gaugeblock.conformance.propose import propose as proposal
+
+    typer.echo("\n".join(proposal(backend, dtype or [])))
+
+
+@app.command()
+def mutants(
+    only: Only = None,
+    jobs: Jobs = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the matrix there, as JSON.")] = None,
+) -> None:
+    """Run the known-bad implementations: which clause catches which."""
+    from gaugeblock.conformance.report.mutants import report
+
+    raise typer.Exit(report(only or [], jobs, out, Console(soft_wrap=True)))
+
+
+def main() -> None:
+    """Run the command line; a refusal is one message on stderr, never a traceback."""
+    try:
+        status = app(standalone_mode=True)
+    except NotAvailable as missing:
+        print(f"gaugeblock: not-available: {missing}", file=sys.stderr)
+        status = 3
+    except GaugeblockError as refusal:
+        print(f"gaugeblock: {refusal}", file=sys.stderr)
+        status = 2
+    sys.exit(status)

@@ -1,0 +1,136 @@
+"""The pytest plug-in: it acts on nothing but the checks of gaugeblock.conformance."""
+
+import json
+import secrets
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from gaugeblock.conformance.run import Run
+
+RUN = pytest.StashKey["Run"]()
+PROPERTY = "gaugeblock"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("gaugeblock", "gaugeblock: conformance of Transformer components")
+    several = ("backend", "NAME, module:attribute or path.py:attribute"), ("only", "component or clause"), ("dtype", "dtype")
+    for name, meaning in several:
+        group.addoption(f"--gauge-{name}", action="append", default=[], metavar="WORD", help=f"{meaning} (repeatable)")
+    group.addoption("--gauge-profile", default="default", metavar="NAME", help="quick, default or thorough")
+    group.addoption("--gauge-seed", type=int, default=None, metavar="N", help="draw these examples, not the usual ones")
+    group.addoption("--gauge-case", default="", metavar="TEXT", help="run this one case")
+    group.addoption("--gauge-known", default="", metavar="FILE", help="TOML list of known failures")
+    group.addoption("--gauge-out", default="", metavar="FILE", help="write the record there, as JSON lines")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("gauge_backend"):
+        return
+    from gaugeblock.conformance.run import Run
+    from gaugeblock.spec.errors import GaugeblockError
+
+    if config.getoption("gauge_profile") == "thorough" and config.getoption("gauge_seed") is None:
+        config.option.gauge_seed = secrets.randbelow(2**31)
+    main = not hasattr(config, "workerinput")
+    try:
+        run = config.stash[RUN] = Run.of(config.option, main=main)
+    except GaugeblockError as refusal:
+        _refuse(config, str(refusal))
+    if main:
+        config.pluginmanager.register(Recorder(run))
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    run = config.stash.get(RUN, None)
+    return [f"gaugeblock: {run.summary}"] if run else []
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    check = getattr(metafunc.function, "check", None)
+    if check is None:
+        return
+    run = metafunc.config.stash.get(RUN, None)
+    if run is None:
+        raise pytest.UsageError("gaugeblock: say which backend to check with --gauge-backend")
+    cells = run.cells(check)
+    metafunc.parametrize("gauge", cells, ids=[f"{cell.name}-{cell.dtype}" for cell in cells])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take out the checks that nobody asked for; pytest would report their empty lists of cells as skipped."""
+    unasked = [item for item in items if _has_no_cell(item)]
+    if unasked:
+        config.hook.pytest_deselected(items=unasked)
+        items[:] = [item for item in items if item not in unasked]
+
+
+def _has_no_cell(item: pytest.Item) -> bool:
+    if getattr(getattr(item, "function", None), "check", None) is None:
+        return False
+    from gaugeblock.conformance.run import CellSpec
+
+    call = getattr(item, "callspec", None)
+    return call is None or not isinstance(call.params.get("gauge"), CellSpec)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a check on its cell, hang the record on the item, and tell pytest what became of it."""
+    check = getattr(pyfuncitem.function, "check", None)
+    if check is None:
+        return None
+    run = pyfuncitem.config.stash[RUN]
+    record = run.record(check, pyfuncitem.callspec.params["gauge"])
+    pyfuncitem.user_properties.append((PROPERTY, json.dumps(asdict(record), default=str)))
+    if record.outcome == "known-failure":
+        pytest.xfail(record.reason)
+    if record.outcome in ("unsupported", "not-available"):
+        pytest.skip(record.reason)
+    if record.outcome != "pass":
+        from gaugeblock.conformance.report.failure import text
+
+        pytest.fail(text(record), pytrace=False)
+    return True
+
+
+class Recorder:
+    """Collects the records in the one process that every report reaches."""
+
+    def __init__(self, run: "Run") -> None:
+        self.run = run
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        found = dict(report.user_properties).get(PROPERTY)
+        if found is not None and report.when == "call":
+            self.run.add(json.loads(str(found)))
+        elif found is None and report.failed:
+            self.run.lost(report.nodeid, _last_line(report))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.run.finish():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _last_line(report: pytest.TestReport) -> str:
+    lines = [line for line in str(report.longrepr).strip().splitlines() if line.strip()]
+    return lines[-1] if lines else "the process ended"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    run = config.stash.get(RUN, None)
+    for note in run.surprises if run else ():
+        terminalreporter.write_line(f"gaugeblock: {note}")
+
+
+def _refuse(config: pytest.Config, message: str) -> None:
+    """Say once why the run cannot be done as asked, also to the process that started this one."""
+    out = config.getoption("gauge_out")
+    if out:
+        Path(out).write_text(json.dumps({"kind": "refused", "message": message}) + "\n", encoding="utf-8")
+    raise pytest.UsageError(f"gaugeblock: {message}")

@@ -1,0 +1,90 @@
+"""The record of a run: JSON lines, one for the run, one for its plan, one for each cell."""
+
+import json
+import math
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from gaugeblock import __version__
+from gaugeblock.conformance.checks import Plan, Record, label
+from gaugeblock.spec.backend import Backend
+
+SCHEMA = 1
+OUTCOMES = (
+    "pass",
+    "fail",
+    "error",
+    "undetermined",
+    "unsupported",
+    "known-failure",
+    "unexpected-pass",
+    "not-available",
+    "not-run",
+)
+WRONG = ("fail", "error", "unexpected-pass")
+OPEN = ("undetermined", "not-available", "not-run")
+
+
+def header(backends: Iterable[Backend], plan: Plan) -> dict[str, Any]:
+    """The first line: what was run, on what, how."""
+    return {
+        "kind": "run",
+        "schema": SCHEMA,
+        "gaugeblock": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "profile": plan.profile,
+        "seed": plan.seed,
+        "backends": [declared(backend) for backend in backends],
+    }
+
+
+def declared(backend: Backend) -> dict[str, Any]:
+    """What a backend says of itself."""
+    return {
+        "name": label(backend),
+        "dtypes": sorted(backend.dtypes),
+        "level": {key: str(level) for key, level in backend.level.items()},
+        "conventions": str(backend.conventions),
+        "unsupported": dict(backend.unsupported),
+        "describe": dict(backend.describe()),
+    }
+
+
+def line(record: Record | Mapping[str, Any]) -> str:
+    """One line of JSON; what is infinite or not a number becomes a string, which JSON can hold."""
+    data = {"kind": "cell", **asdict(record)} if isinstance(record, Record) else dict(record)
+    return json.dumps(_finite(data), ensure_ascii=False)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The lines of a record so far; a last line that is not yet complete is left out."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    return [json.loads(one) for one in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def cell(data: Mapping[str, Any]) -> Record:
+    """A cell's record from its line."""
+    known = {f.name for f in fields(Record)}
+    record = Record(**{name: value for name, value in data.items() if name in known})
+    record.clauses = tuple(record.clauses)
+    return record
+
+
+def exit_status(outcomes: Iterable[str]) -> int:
+    """0 conforms, 1 does not conform, 3 incomplete or not available."""
+    seen = set(outcomes)
+    return 1 if seen & set(WRONG) else 3 if seen & set(OPEN) or not seen else 0
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return str(data) if isinstance(data, float) and not math.isfinite(data) else data

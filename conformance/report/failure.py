@@ -1,0 +1,76 @@
+"""A failure as a person reads it: clause, smallest case, expected and got, the likely mistake, the line to paste."""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from gaugeblock.conformance.checks import Record
+from gaugeblock.spec.clause import clause, clauses
+
+INDENT = "      "
+
+
+def text(record: Record) -> str:
+    """The whole block for a cell that does not conform."""
+    return "\n".join([title(record), *(INDENT + line for line in details(record))])
+
+
+def title(record: Record) -> str:
+    """What failed where."""
+    word = {"fail": "FAIL", "error": "ERROR"}.get(record.outcome, record.outcome.upper())
+    return f"{word}  {blamed(record)}   {record.backend}  {record.dtype}"
+
+
+def blamed(record: Record) -> str:
+    """The clause that a cell's failure breaks: its own first one, or that to which the failure belongs."""
+    return str((record.failure or {}).get("clause") or record.clauses[0])
+
+
+def details(record: Record) -> Iterator[str]:
+    """The lines below the title."""
+    failure = record.failure or {}
+    if blamed(record) in clauses():
+        found = clause(blamed(record))
+        yield found.sentence
+        yield _row("clause", found.path)
+    for word in (record.reason, failure.get("problem")):
+        if word and word != record.reason or word == record.reason and word:
+            yield _row("problem" if record.outcome == "fail" else record.outcome, str(word))
+            break
+    if failure.get("case"):
+        yield _row("smallest case", failure["case"])
+    if "index" in failure:
+        yield _row("element", _element(failure))
+    for hint in failure.get("likely", ()):
+        yield _row("likely", hint["text"])
+        if hint["declare"]:
+            yield _row("to declare it", hint["declare"])
+    yield _row("reproduce", reproduce(record))
+
+
+def reproduce(record: Record) -> str:
+    """The command that runs exactly this case, or this check where it has no cases."""
+    case = (record.failure or {}).get("case")
+    what = f"--case {shlex.quote(case)}" if case else f"--only {record.check}"
+    return f"gaugeblock check {shlex.quote(record.backend)} --dtype {record.dtype} {what}"
+
+
+def _element(failure: dict[str, Any]) -> str:
+    numbers = (f"{name} {_number(failure[name])}" for name in ("expected", "got"))
+    where = f"{tuple(failure['index'])}  {'   '.join(numbers)}"
+    allowed, ratio = float(failure["allowed"]), float(failure["ratio"])
+    if allowed == 0:
+        return f"{where}   must be equal" + _wrong(failure)
+    return f"{where}   allowed ±{allowed:.2g}" + (f"  ({ratio:.2g} × too far)" if ratio > 1 else "") + _wrong(failure)
+
+
+def _wrong(failure: dict[str, Any]) -> str:
+    return f"  [{failure['wrong']} elements wrong]" if failure.get("wrong", 1) > 1 else ""
+
+
+def _number(x: Any) -> str:
+    return f"{float(x):.7g}"
+
+
+def _row(name: str, value: str) -> str:
+    return f"{name:<15} {value}"

@@ -1,0 +1,193 @@
+"""`gaugeblock check`: pytest in processes of its own, one for each backend, and one report of them all."""
+
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from gaugeblock.conformance import known as known_failures
+from gaugeblock.conformance import records
+from gaugeblock.conformance.checks import Plan, Record, registry
+from gaugeblock.conformance.report import markdown, terminal
+from gaugeblock.conformance.selection import known_dtypes, selected
+from gaugeblock.spec.errors import ConfigError
+
+FORMATS = ("terminal", "markdown", "json")
+SETTINGS = "[pytest]\npython_files = test_*.py\nfilterwarnings = default\n"
+PLUGINS = ("gaugeblock.conformance.plugin", "xdist.plugin", "pytest_timeout")
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked to be checked, and how."""
+
+    backends: list[str]
+    only: list[str]
+    dtypes: list[str]
+    profile: str
+    seed: int | None
+    jobs: int | None
+    timeout: float
+    case: str
+    known: str
+    out: Path | None
+
+    def validated(self) -> "Request":
+        """The request, with a fresh seed where a thorough run names none.
+
+        Raises ConfigError for anything that can be seen to be wrong without loading a backend.
+        """
+        Plan(self.profile, self.seed)
+        known_dtypes(self.dtypes)
+        selected(self.only, self.case)
+        if self.known:
+            known_failures.read(self.known)
+        if self.profile == "thorough" and self.seed is None and not self.case:
+            return replace(self, seed=secrets.randbelow(2**31))
+        return self
+
+
+@dataclass
+class Child:
+    """One pytest process on one backend."""
+
+    word: str
+    out: Path
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return records.read(self.out)
+
+
+def report(request: Request, format: str, console: Console) -> int:
+    """Run the checks, print the report and give the exit status.
+
+    Raises ConfigError where the request or a backend cannot be used.
+    """
+    if format not in FORMATS:
+        raise ConfigError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
+    request = request.validated()
+    quiet = Console(stderr=True, soft_wrap=True) if format != "terminal" else console
+    if request.seed is not None:
+        quiet.print(f"profile {request.profile}, seed {request.seed}", highlight=False)
+    lines = run(request, quiet)
+    found = [records.cell(line) for line in lines if line["kind"] == "cell"]
+    if format == "terminal":
+        terminal.show(console, [line for line in lines if line["kind"] == "run"], found)
+    elif format == "markdown":
+        print(markdown.render(found))
+    else:
+        print("\n".join(records.line(line) for line in lines))
+    if request.out:
+        request.out.write_text("".join(records.line(line) + "\n" for line in lines), encoding="utf-8")
+    return records.exit_status(r.outcome for r in found)
+
+
+def run(request: Request, console: Console) -> list[dict[str, Any]]:
+    """Check every backend in a process of its own, as many at once as there are jobs; the lines of their records."""
+    jobs = request.jobs or os.cpu_count() or 1
+    workers = max(1, jobs // len(request.backends))
+    waiting, running, done = list(enumerate(request.backends)), [], {}
+    with tempfile.TemporaryDirectory(prefix="gaugeblock-") as place, _progress(console) as bars:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                number, word = waiting.pop(0)
+                running.append((number, _start(request, word, workers, Path(place) / str(number))))
+            time.sleep(0.1)
+            for number, child in list(running):
+                bars(child)
+                if child.process.poll() is not None:
+                    running.remove((number, child))
+                    done[number] = _finished(child)
+    return [line for number in sorted(done) for line in done[number]]
+
+
+def _start(request: Request, word: str, workers: int, place: Path) -> Child:
+    place.mkdir()
+    (place / "pytest.ini").write_text(SETTINGS, encoding="utf-8")
+    out, log = place / "run.jsonl", place / "log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            _command(request, word, workers, place, out), stdout=file, stderr=subprocess.STDOUT, env=_environment()
+        )
+    return Child(word, out, log, process)
+
+
+def _command(request: Request, word: str, workers: int, place: Path, out: Path) -> list[str]:
+    plugins = [part for name in PLUGINS for part in ("-p", name)]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-c", str(place / "pytest.ini"), "--rootdir", str(place)]
+    isolated = ["--noconftest", "-p", "no:cacheprovider", *plugins, "--pyargs", "gaugeblock.conformance"]
+    # a hanging or dying backend ends its worker, not the run: hence a worker also for one job
+    parallel = ["-n", str(0 if request.case else workers), "--timeout", str(request.timeout), "--timeout-method", "thread"]
+    options = {"profile": request.profile, "case": request.case, "known": request.known, "out": str(out)}
+    gauge = [f"--gauge-backend={word}", *(f"--gauge-{name}={value}" for name, value in options.items() if value)]
+    gauge += [f"--gauge-only={word}" for word in request.only] + [f"--gauge-dtype={name}" for name in request.dtypes]
+    return [*pytest, *isolated, *parallel, *gauge, *([] if request.seed is None else [f"--gauge-seed={request.seed}"])]
+
+
+def _environment() -> dict[str, str]:
+    """The user's environment, without their pytest settings and with one thread, so that workers do not fight."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return {**dict.fromkeys(ONE_THREAD, "1"), **kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
+def _finished(child: Child) -> list[dict[str, Any]]:
+    """The lines of a finished process, with a not-run cell for every planned one that left none.
+
+    Raises ConfigError if it refused to run, or never got as far as a plan.
+    """
+    lines = child.lines
+    for line in lines:
+        if line["kind"] == "refused":
+            raise ConfigError(line["message"])
+    if not lines:
+        log = child.log.read_text(encoding="utf-8", errors="replace").strip()
+        raise ConfigError(f"{child.word}: the checks could not be started\n" + "\n".join(log.splitlines()[-4:]))
+    ran = {(line["check"], line["backend"], line["dtype"]) for line in lines if line["kind"] == "cell"}
+    planned = [tuple(cell) for line in lines if line["kind"] == "plan" for cell in line["cells"]]
+    lost = [Record(c, registry()[c].clauses, registry()[c].component, b, d) for c, b, d in planned if (c, b, d) not in ran]
+    for record in lost:
+        record.outcome, record.reason = "not-run", "the process ended before this check"
+    return lines + [{"kind": "cell", **vars(record)} for record in lost]
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Any]:
+    """A live bar for each backend on a terminal; elsewhere one line when it begins and one when it ends."""
+    if not console.is_terminal:
+        said: set[str] = set()
+        yield lambda child: _say(console, child, said)
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        tasks: dict[str, Any] = {}
+
+        def advance(child: Child) -> None:
+            lines = child.lines
+            total = sum(len(line["cells"]) for line in lines if line["kind"] == "plan")
+            task = tasks.setdefault(child.word, progress.add_task(child.word, total=None)) if child.word not in tasks else tasks[child.word]
+            done = sum(line["kind"] == "cell" for line in lines)
+            progress.update(task, total=total or None, completed=done)
+
+        yield advance
+
+
+def _say(console: Console, child: Child, said: set[str]) -> None:
+    lines = child.lines
+    total = sum(len(line["cells"]) for line in lines if line["kind"] == "plan")
+    if total and child.word not in said:
+        said.add(child.word)
+        console.print(f"{child.word}: {total} cells", highlight=False)

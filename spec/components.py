@@ -1,0 +1,46 @@
+"""The eight components in the order of the source document, and the interfaces of each; and the document's sections."""
+
+from collections.abc import Mapping
+
+from gaugeblock.spec.attention import Attention
+
+COMPONENTS = (
+    "attention",
+    "multihead",
+    "positions",
+    "normalization",
+    "feedforward",
+    "blocks",
+    "cache",
+    "model",
+)
+
+INTERFACES: Mapping[str, tuple[type, ...]] = {"attention": (Attention,)}
+
+SECTIONS: Mapping[str, str] = {
+    "1": "The big picture",
+    "2.1": "Query, key, value",
+    "2.2": "Variance scaling",
+    "3.1": "Motivation of several heads",
+    "3.2": "Multi-head attention",
+    "3.3": "Complexity",
+    "4.1": "Permutation equivariance",
+    "4.2": "Sinusoidal encodings",
+    "4.3": "Rotary position embedding",
+    "4.4": "Linear biases",
+    "5.1": "Bidirectional attention",
+    "5.2": "Causal masking",
+    "5.3": "Cross-attention",
+    "6.1": "Post-LN and Pre-LN",
+    "6.2": "RMSNorm",
+    "6.3": "Feed-forward networks",
+    "7": "The key/value cache",
+    "8": "The implementation from scratch",
+    "9": "Common errors",
+    "10": "Questions",
+}
+
+
+def offered(backend: object) -> tuple[str, ...]:
+    """The components that a backend offers: those whose interface it subclasses."""
+    return tuple(name for name in COMPONENTS if any(isinstance(backend, i) for i in INTERFACES.get(name, ())))
