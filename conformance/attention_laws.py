@@ -203,4 +203,5 @@ def nan_propagates(cell: Cell, case: AttentionCase) -> None:
             cell.call(case, change(inputs, **{name: poisoned})),
             Expected(value, np.where(reached, 0.0, expected.err), expected.empty, expected.free),
             inputs,
+            f"a NaN in {name} must reach the outputs that depend on it, and no others",
         )

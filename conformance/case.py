@@ -27,6 +27,7 @@ class Case(ABC):
     shape_clause: ClassVar[str]
     dtype_clause: ClassVar[str]
     empty_row_clause: ClassVar[str] = ""
+    sizes: ClassVar[tuple[str, ...]] = ()
 
     seed: int = 0
 
@@ -63,8 +64,9 @@ class Case(ABC):
         return np.random.default_rng([self.seed, *purpose.encode()])
 
     def __str__(self) -> str:
-        changed = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
-        return " ".join(_token(name, value) for name, value, default in changed if value != default)
+        given = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
+        told = [_token(n, value) for n, value, default in given if n in self.sizes or value != default]
+        return " ".join(sorted(told, key=lambda token: token.startswith("seed=")))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -79,9 +81,6 @@ class Case(ABC):
             if name not in known:
                 raise ConfigError(f"case: {name!r} is none of {', '.join(known)} [{text}]")
             given[name] = _value(value) if equals else True
-        required = [name for name, f in known.items() if name not in given and f.default is not f.default]
-        if required:
-            raise ConfigError(f"case: {', '.join(required)} missing [{text}]")
         return cls(**given)
 
 

@@ -137,8 +137,8 @@ class Cell:
         """The reference's own float64 bound."""
         return case.expected(inputs, EXACT, self.backend.conventions).err
 
-    def against(self, case: Case, got: Numpy, expected: Expected, inputs: Inputs) -> None:
-        """Compare a result with an expectation and keep the score.
+    def against(self, case: Case, got: Numpy, expected: Expected, inputs: Inputs, law: str = "") -> None:
+        """Compare a result with an expectation and keep the score; law says what the expectation follows from.
 
         A result that is wrong only in rows that see no key is set aside, so that one convention does not hide other
         faults; the cell fails with it in the end if nothing else is wrong.
@@ -150,7 +150,7 @@ class Cell:
         if verdict.status is not Status.FAIL:
             return
         clause = case.empty_row_clause if verdict.in_empty_rows else ""
-        failure = Nonconformance("", case, clause=clause, verdict=verdict, inputs=inputs, got=got)
+        failure = Nonconformance(law, case, clause=clause, verdict=verdict, inputs=inputs, got=got)
         if not clause or self.strict_empty_rows:
             raise failure
         self.tally.in_empty_rows = self.tally.in_empty_rows or failure

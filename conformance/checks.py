@@ -20,7 +20,7 @@ from gaugeblock.conformance.strategies.attention import Draw
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.components import COMPONENTS
 from gaugeblock.spec.errors import ConfigError
-from gaugeblock.spec.features import unsupported_by
+from gaugeblock.spec.features import FEATURES, unsupported_by
 from gaugeblock.spec.precision import HALF, Level
 
 EXAMPLES: Mapping[str, int] = {"quick": 8, "default": 30, "thorough": 200}
@@ -74,6 +74,7 @@ class Record:
     nondeterministic: int = 0
     notes: list[str] = field(default_factory=list)
     failure: dict[str, Any] | None = None
+    target: str = ""
     seconds: float = 0.0
 
 
@@ -146,12 +147,20 @@ def run(check: Check, backend: Backend, dtype: str, plan: Plan = Plan()) -> Reco
         record.outcome, record.failure = "fail", describe(check, cell, failure)
     except BackendRaised as raised:
         record.outcome, record.reason = "error", str(raised)
-        record.failure = {"case": case_text(check, raised.case), "problem": str(raised)}
+        record.failure = {"case": case_text(check, raised.case), "likely": _to_declare(check)}
     except UnexpectedPass as works:
         record.outcome, record.reason = "unexpected-pass", str(works)
     except SuiteError as wrong:
         record.outcome, record.reason = "error", f"the suite is wrong: {wrong}"
     return _complete(record, cell, time.perf_counter() - start)
+
+
+def _to_declare(check: Check) -> list[dict[str, str]]:
+    """A backend that raises may lack what the check needs: the line that says so."""
+    named = [feature for feature in check.needs if f"{check.component}.{feature}" in FEATURES]
+    rarest = max(named, key=len, default="")
+    declare = f'unsupported = {{"{check.component}.{rarest}": "why"}}'
+    return [{"text": f"{check.component}.{rarest} is not offered", "declare": declare}] if rarest else []
 
 
 def label(backend: Backend) -> str:
@@ -192,7 +201,7 @@ def _examples(check: Check, cell: Cell, plan: Plan) -> None:
         print_blob=False,
         suppress_health_check=list(HealthCheck),
     )(given(check.cases(Draw(plan.profile)))(example))
-    with _quiet(), _one_failure():
+    with quiet(), _one_failure():
         (decorated if plan.seed is None else with_seed(plan.seed)(decorated))()
 
 
@@ -214,7 +223,7 @@ def _one_failure() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Overflow and NaN in a result under check are findings of the check, not warnings of the suite."""
     import warnings
 

@@ -50,42 +50,51 @@ def fit(cls: type[Backend], word: str) -> None:
 
     Raises ConfigError that lists every mismatch with the line to paste.
     """
-    wrong = [line for line in _mismatches(cls)]
+    wrong = list(_mismatches(cls))
     if wrong:
-        shown = wrong[:3] + ([f"and {len(wrong) - 3} more"] if len(wrong) > 3 else [])
-        raise ConfigError(f"backends: {word} does not fit the interface:\n  " + "\n  ".join(shown))
+        raise ConfigError(f"backends: {word} does not fit the interface:\n" + "\n".join(wrong))
 
 
 def _mismatches(cls: type[Backend]) -> Iterator[str]:
     for component, interfaces in INTERFACES.items():
         for interface in interfaces:
             if issubclass(cls, interface):
-                for method in sorted(interface.__abstractmethods__):
-                    yield from _mismatch(component, method, getattr(interface, method), getattr(cls, method), cls)
+                for name in sorted(interface.__abstractmethods__):
+                    wanted, method = getattr(interface, name), getattr(cls, name)
+                    problems = list(_problems(component, wanted, method, cls))
+                    if problems:
+                        yield f"  {name}: {'; '.join(problems)}"
+                        yield f"  paste: def {name}{_plain(wanted)}:"
 
 
-def _mismatch(component: str, name: str, wanted: Any, method: Any, cls: type[Backend]) -> Iterator[str]:
-    paste = f"paste: def {name}{_plain(wanted)}:"
+def _problems(component: str, wanted: Any, method: Any, cls: type[Backend]) -> Iterator[str]:
     if getattr(method, "__isabstractmethod__", False):
-        yield f"{name} is missing; {paste}"
+        yield "is missing"
         return
     want, have = (list(inspect.signature(m).parameters.values()) for m in (wanted, method))
-    positional = [p.name for p in want if p.kind is p.POSITIONAL_OR_KEYWORD]
-    if [p.name for p in have if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)][: len(positional)] != positional:
-        yield f"{name} must take {', '.join(positional)} in this order; {paste}"
-    known, takes_any = {p.name for p in have}, any(p.kind is p.VAR_KEYWORD for p in have)
-    for p in want:
-        left_out = any(key.partition("@")[0] == f"{component}.{p.name}" for key in cls.unsupported)
-        if p.kind is p.KEYWORD_ONLY and not (p.name in known or takes_any or left_out):
-            hint = f' or declare unsupported = {{"{component}.{p.name}": "why"}}' if _feature(component, p.name) else ""
-            yield f"{name} lacks the keyword {p.name}; {paste}{hint}"
-    for p in have:
-        if p.name not in {w.name for w in want} and p.default is p.empty and p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD):
-            yield f"{name} requires {p.name}, which the interface does not have; {paste}"
+    first = [p.name for p in want if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if [p.name for p in have if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)][: len(first)] != first:
+        yield f"must take {', '.join(first)} in this order"
+    lacking = [p.name for p in want if p.kind is p.KEYWORD_ONLY and not _takes(p.name, have)]
+    lacking = [name for name in lacking if not _left_out(f"{component}.{name}", cls)]
+    if lacking:
+        options = ", ".join(f'"{component}.{name}": "why"' for name in lacking if f"{component}.{name}" in FEATURES)
+        yield f"lacks the keyword {', '.join(lacking)}" + (f" (or unsupported = {{{options}}})" if options else "")
+    demanded = [p.name for p in have if p.name not in {w.name for w in want} and _is_required(p)]
+    if demanded:
+        yield f"requires {', '.join(demanded)}, which the interface does not have"
 
 
-def _feature(component: str, keyword: str) -> bool:
-    return f"{component}.{keyword}" in FEATURES
+def _takes(name: str, have: list[inspect.Parameter]) -> bool:
+    return any(p.name == name or p.kind is p.VAR_KEYWORD for p in have)
+
+
+def _left_out(feature: str, cls: type[Backend]) -> bool:
+    return any(key.partition("@")[0] == feature for key in cls.unsupported)
+
+
+def _is_required(p: inspect.Parameter) -> bool:
+    return p.default is p.empty and p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)
 
 
 def _plain(method: Any) -> str:

@@ -22,6 +22,7 @@ class CellSpec:
     name: str
     dtype: str
     backend: Backend | None
+    word: str
     missing: str = ""
 
 
@@ -29,7 +30,7 @@ class CellSpec:
 class Run:
     """What was asked for and what has come of it so far."""
 
-    backends: list[Backend | Missing]
+    backends: dict[str, Backend | Missing]
     dtypes: Sequence[str]
     asked: list[Check]
     plan: Plan
@@ -47,7 +48,7 @@ class Run:
         known_dtypes(options.gauge_dtype)
         plan = Plan(options.gauge_profile, options.gauge_seed, case=options.gauge_case)
         run = cls(
-            [_loaded(word) for word in options.gauge_backend],
+            {word: _loaded(word) for word in options.gauge_backend},
             options.gauge_dtype,
             selected(options.gauge_only, options.gauge_case),
             plan,
@@ -56,28 +57,28 @@ class Run:
         )
         if run.out:
             run.out.write_text("", encoding="utf-8")
-            run.write(records.header([b for b in run.backends if isinstance(b, Backend)], plan))
+            run.write(records.header([b for b in run.backends.values() if isinstance(b, Backend)], plan))
             run.write({"kind": "plan", "cells": [[c.name, s.name, s.dtype] for c in run.asked for s in run.cells(c)]})
         return run
 
     @property
     def summary(self) -> str:
         seed = "" if self.plan.seed is None else f", seed {self.plan.seed}"
-        names = (b.name if isinstance(b, Missing) else label(b) for b in self.backends)
+        names = (b.name if isinstance(b, Missing) else label(b) for b in self.backends.values())
         return f"{', '.join(names)}; profile {self.plan.profile}{seed}"
 
     def cells(self, check: Check) -> list[CellSpec]:
         """The cells of a check; none if it was not asked for."""
         if check.name not in {c.name for c in self.asked}:
             return []
-        return [s for b in self.backends if of_backend(check, b) for s in self._of(b)]
+        return [s for word, b in self.backends.items() if of_backend(check, b) for s in self._of(word, b)]
 
-    def _of(self, backend: Backend | Missing) -> list[CellSpec]:
+    def _of(self, word: str, backend: Backend | Missing) -> list[CellSpec]:
         if isinstance(backend, Missing):
-            return [CellSpec(backend.name, d, None, backend.reason) for d in dtypes_of(backend, self.dtypes)]
+            return [CellSpec(word, d, None, word, backend.reason) for d in dtypes_of(backend, self.dtypes)]
         absent = f"{label(backend)} does not compute in {{}}; it declares {', '.join(sorted(backend.dtypes))}"
         return [
-            CellSpec(label(backend), d, backend, "" if d in backend.dtypes else absent.format(d))
+            CellSpec(label(backend), d, backend, word, "" if d in backend.dtypes else absent.format(d))
             for d in dtypes_of(backend, self.dtypes)
         ]
 
@@ -87,7 +88,9 @@ class Run:
             return Record(
                 check.name, check.clauses, check.component, spec.name, spec.dtype, "not-available", spec.missing
             )
-        return known.apply(self.known, checks.run(check, spec.backend, spec.dtype, self.plan))
+        record = checks.run(check, spec.backend, spec.dtype, self.plan)
+        record.target = spec.word
+        return known.apply(self.known, record)
 
     def add(self, data: dict[str, Any]) -> None:
         """Take in what became of a cell, perhaps in another process."""

@@ -21,6 +21,7 @@ from gaugeblock.conformance.checks import Plan, Record, registry
 from gaugeblock.conformance.report import markdown, terminal
 from gaugeblock.conformance.selection import known_dtypes, selected
 from gaugeblock.spec.errors import ConfigError
+from gaugeblock.spec.precision import FORMATS as DTYPES
 
 FORMATS = ("terminal", "markdown", "json")
 SETTINGS = "[pytest]\npython_files = test_*.py\nfilterwarnings = default\n"
@@ -84,7 +85,7 @@ def report(request: Request, format: str, console: Console) -> int:
     if request.seed is not None:
         quiet.print(f"profile {request.profile}, seed {request.seed}", highlight=False)
     lines = run(request, quiet)
-    found = [records.cell(line) for line in lines if line["kind"] == "cell"]
+    found = _ordered([records.cell(line) for line in lines if line["kind"] == "cell"])
     if format == "terminal":
         terminal.show(console, [line for line in lines if line["kind"] == "run"], found)
     elif format == "markdown":
@@ -94,6 +95,12 @@ def report(request: Request, format: str, console: Console) -> int:
     if request.out:
         request.out.write_text("".join(records.line(line) + "\n" for line in lines), encoding="utf-8")
     return records.exit_status(r.outcome for r in found)
+
+
+def _ordered(found: list[Record]) -> list[Record]:
+    """By backend, then as the checks and the dtypes are listed; processes finish in any order."""
+    names, checks = list(dict.fromkeys(r.backend for r in found)), list(registry())
+    return sorted(found, key=lambda r: (names.index(r.backend), checks.index(r.check), list(DTYPES).index(r.dtype)))
 
 
 def run(request: Request, console: Console) -> list[dict[str, Any]]:

@@ -1,0 +1,80 @@
+"""Known-bad backends: each does one thing wrong, and names the clauses that must catch it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TypeVar
+
+from gaugeblock.spec.backend import Backend
+from gaugeblock.spec.components import COMPONENTS
+
+B = TypeVar("B", bound=type[Backend])
+
+MODULES = (
+    "attention",
+    "attention_heads",
+    "attention_masks",
+    "attention_causal",
+    "attention_window",
+    "attention_precision",
+    "attention_calls",
+)
+
+NOT_EXPRESSIBLE: Mapping[str, str] = {
+    "M04": "attention has no soft cap",
+    "M07": "attention has no cache",
+    "M14": "NaN and inf in a masked row are outside the contract, unless a backend declares nan_safe",
+    "M24": "the merge of heads belongs to multihead",
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A known fault.
+
+    fault says in one line what it does; killed_by are the clauses that must catch it, the most telling first; reports
+    are public reports of the same fault, owner/repo#number; catalogue is its number among the known-bad variants
+    M01-M46 ("" for a fault that is nobody's in particular); dtypes are those in which it shows.
+    """
+
+    name: str
+    component: str
+    fault: str
+    killed_by: tuple[str, ...]
+    reports: tuple[str, ...]
+    catalogue: str
+    dtypes: tuple[str, ...]
+    make: type[Backend]
+
+
+_registry: dict[str, Mutant] = {}
+
+
+def mutant(
+    *,
+    killed_by: tuple[str, ...],
+    reports: tuple[str, ...] = (),
+    catalogue: str = "",
+    dtypes: tuple[str, ...] = ("float32",),
+) -> Callable[[B], B]:
+    """Register a backend as a mutant; the first line of its docstring states the fault."""
+
+    def register(make: B) -> B:
+        component = make.__module__.rpartition(".")[2].partition("_")[0]
+        if component not in COMPONENTS or make.__name__ in _registry or not make.__doc__:
+            raise ValueError(f"mutant {make.__name__}: needs a module of a component, a new name and a docstring")
+        make.name = make.__name__
+        fault = make.__doc__.splitlines()[0]
+        _registry[make.name] = Mutant(make.name, component, fault, killed_by, reports, catalogue, dtypes, make)
+        return make
+
+    return register
+
+
+@cache
+def mutants() -> Mapping[str, Mutant]:
+    """Every mutant by name, in the order in which the files define them; only this loads a concrete backend."""
+    for module in MODULES:
+        import_module(f"{__name__}.{module}")
+    return dict(_registry)

@@ -1,5 +1,6 @@
 """A failure as a person reads it: clause, smallest case, expected and got, the likely mistake, the line to paste."""
 
+import math
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -33,10 +34,8 @@ def details(record: Record) -> Iterator[str]:
         found = clause(blamed(record))
         yield found.sentence
         yield _row("clause", found.path)
-    for word in (record.reason, failure.get("problem")):
-        if word and word != record.reason or word == record.reason and word:
-            yield _row("problem" if record.outcome == "fail" else record.outcome, str(word))
-            break
+    if record.reason or failure.get("problem"):
+        yield _row("law" if record.outcome == "fail" else record.outcome, record.reason or failure["problem"])
     if failure.get("case"):
         yield _row("smallest case", failure["case"])
     if "index" in failure:
@@ -52,13 +51,15 @@ def reproduce(record: Record) -> str:
     """The command that runs exactly this case, or this check where it has no cases."""
     case = (record.failure or {}).get("case")
     what = f"--case {shlex.quote(case)}" if case else f"--only {record.check}"
-    return f"gaugeblock check {shlex.quote(record.backend)} --dtype {record.dtype} {what}"
+    return f"gaugeblock check {shlex.quote(record.target or record.backend)} --dtype {record.dtype} {what}"
 
 
 def _element(failure: dict[str, Any]) -> str:
     numbers = (f"{name} {_number(failure[name])}" for name in ("expected", "got"))
     where = f"{tuple(failure['index'])}  {'   '.join(numbers)}"
     allowed, ratio = float(failure["allowed"]), float(failure["ratio"])
+    if math.isnan(float(failure["expected"])):
+        return where + _wrong(failure)
     if allowed == 0:
         return f"{where}   must be equal" + _wrong(failure)
     return f"{where}   allowed ±{allowed:.2g}" + (f"  ({ratio:.2g} × too far)" if ratio > 1 else "") + _wrong(failure)

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -11,9 +12,11 @@ from rich.table import Table
 from gaugeblock.conformance.checks import Record
 from gaugeblock.conformance.records import OPEN, OUTCOMES, WRONG
 from gaugeblock.conformance.report.failure import blamed, details
+from gaugeblock.spec.clause import clauses
 from gaugeblock.spec.precision import FORMATS, HALF
 
 STYLE = {"pass": "green", "unsupported": "dim", "known-failure": "yellow"}
+MOST_NOTES = 3
 MARK = {"pass": "pass", "fail": "FAIL", "error": "ERROR"}
 
 
@@ -21,8 +24,9 @@ def show(console: Console, runs: Sequence[dict[str, Any]], records: Sequence[Rec
     """Print tables, failures and the summary."""
     for name in dict.fromkeys(r.backend for r in records):
         mine = [r for r in records if r.backend == name]
-        console.print(_table(name, mine))
-        console.print()
+        if any(r.outcome != "not-available" for r in mine):
+            console.print(_table(name, mine))
+            console.print()
     for group in failures(records):
         _block(console, group)
     _notes(console, records)
@@ -38,13 +42,23 @@ def worst(outcomes: Iterable[str]) -> str:
 
 
 def by_clause(records: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
-    """The records of each clause and dtype; a failure that belongs to another clause counts there only."""
+    """The records of each clause and dtype, in the order of the specification.
+
+    A failure that belongs to another clause counts there; if only rows that see no key are wrong, the check's own
+    clauses hold for all the others.
+    """
     found: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         failed = record.outcome == "fail"
-        for name in (blamed(record),) if failed else record.clauses:
-            found[name][record.dtype].append(record)
-    return found
+        if failed:
+            found[blamed(record)][record.dtype].append(record)
+        for name in record.clauses:
+            if not failed:
+                found[name][record.dtype].append(record)
+            elif name != blamed(record) and (record.failure or {}).get("in_empty_rows"):
+                found[name][record.dtype].append(replace(record, outcome="pass"))
+    order = list(clauses())
+    return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
 
 
 def failures(records: Iterable[Record]) -> list[list[Record]]:
@@ -60,10 +74,11 @@ def summary(name: str, records: Sequence[Record]) -> str:
     """One line: how many cells came to what, how close the closest was, and how long it took."""
     counts = Counter(r.outcome for r in records)
     parts = [f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome]]
-    seconds = sum(r.seconds for r in records)
-    reasons = {r.reason for r in records if r.outcome == "not-available"}
-    why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
-    return f"{name}: {', '.join(parts)}{why}; {headroom(records)}{seconds:.1f} s"
+    reasons = "; ".join(sorted({r.reason for r in records if r.outcome == "not-available"}))
+    if set(counts) == {"not-available"}:
+        return f"{name}: not-available: {reasons}"
+    why = f" ({reasons})" if reasons else ""
+    return f"{name}: {', '.join(parts)}{why}; {headroom(records)}{sum(r.seconds for r in records):.1f} s"
 
 
 def headroom(records: Iterable[Record]) -> str:
@@ -126,13 +141,15 @@ def _also(records: Iterable[Record]) -> dict[str, list[str]]:
 
 
 def _notes(console: Console, records: Iterable[Record]) -> None:
-    notes: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    """What is worth saying of cells that conform: a SHOULD that does not hold, a result that does not repeat."""
+    notes: dict[tuple[str, str], list[str]] = defaultdict(list)
     for record in records:
-        for note in record.notes:
-            notes[record.backend, record.clauses[0], note].append(record.dtype)
+        told = notes[record.clauses[0], record.backend]
+        told += [note for note in record.notes if note not in told]
         if record.nondeterministic:
-            notes[record.backend, record.check, "not deterministic: judged by the sum of both bounds"].append(record.dtype)
-    for (backend, clause, note), dtypes in notes.items():
-        console.print(escape(f"note  {clause}   {backend}: {note} ({', '.join(dtypes)})"), highlight=False, soft_wrap=True)
-    if notes:
+            told.append(f"{record.check} in {record.dtype} is not deterministic: judged by the sum of both bounds")
+    for (clause, backend), told in notes.items():
+        for line in (*told[:MOST_NOTES], *([f"and {len(told) - MOST_NOTES} more"] if len(told) > MOST_NOTES else [])):
+            console.print(escape(f"note  {clause}   {backend}: {line}"), highlight=False, soft_wrap=True)
+    if any(notes.values()):
         console.print()

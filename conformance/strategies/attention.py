@@ -32,6 +32,7 @@ class AttentionCase(Case):
     shape_clause: ClassVar[str] = "ATTN-SHAPES"
     dtype_clause: ClassVar[str] = "ATTN-DTYPE"
     empty_row_clause: ClassVar[str] = "ATTN-EMPTY-ROW"
+    sizes: ClassVar[tuple[str, ...]] = ("B", "H", "K", "T", "S", "D", "E")
 
     B: int = 1
     H: int = 1
@@ -145,24 +146,27 @@ def _sizes(text: str) -> list[Dims]:
     return [Dims(*map(int, line.split())) for line in text.strip().splitlines()]
 
 
-# B  H  K  T  S  D  E     every size differs from every other where it can; H is not K squared; tails of 16, 32, 64
+# Every size differs from every other where it can, H is not K squared, lengths stand beside multiples of 16, 32, 64;
+# and D = E in every second line, since fused kernels serve nothing else.
+# B  H  K  T  S  D  E
 POOL = _sizes("""
   1  1  1  1  1  1  1
-  1  2  1  3  3  2  3
+  1  2  1  3  3  2  2
   2  6  3  5  7  4 10
+  2  6  2  9  9  4  4
   2  6  2  7  5  8  3
+  2  4  2  3  5  4  4
   2  3  3  6  6  5  2
   1  4  2  1 33 16 16
-  1  2  2 17 65  3  8
-  2  6  2  9  9  4  4
+  1  2  2 17 65  8  8
   3  4  4  2 16  7  5
 """)
 TAILS = _sizes("""
-  1  6  2  1   31 4  3
+  1  6  2  1   31 4  4
   1  6  2  1   64 4  3
-  1  6  3  5  129 8  6
+  1  6  3  5  129 8  8
   1  2  1 33  127 2  4
-  1  6  2  1 1025 4  3
+  1  6  2  1 1025 4  4
 """)
 LARGE = _sizes("""
   1  2  2 64  63  80  64
