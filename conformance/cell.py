@@ -108,7 +108,7 @@ class Cell:
         Raises BackendRaised, Nonconformance.
         """
         inputs = case.inputs(self.io) if inputs is None else inputs
-        got = self.guarded(case, lambda: self.backend.asnumpy(self.raw(case, inputs)))
+        got: Numpy = self.guarded(case, lambda: self.backend.asnumpy(self.raw(case, inputs)))
         self._of_right_kind(case, got, inputs)
         return got
 

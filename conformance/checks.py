@@ -16,7 +16,7 @@ from hypothesis.strategies import SearchStrategy
 
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance, SuiteError, UnexpectedPass
-from gaugeblock.conformance.strategies.attention import Draw
+from gaugeblock.conformance.strategies import Draw
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.components import COMPONENTS
 from gaugeblock.spec.errors import ConfigError
@@ -42,7 +42,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Plan:
-    """How thoroughly to run: profile, seed (None: the same examples every time), shrinking, one case instead of many."""
+    """How thoroughly to run: profile, seed (None: the same examples every time), shrinking, one case or many."""
 
     profile: str = "default"
     seed: int | None = None

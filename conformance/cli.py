@@ -47,7 +47,9 @@ def check(
 
 @app.command("list")
 def list_(
-    sections: Annotated[bool, typer.Option("--sections", help="The source document's sections and their clauses.")] = False,
+    sections: Annotated[
+        bool, typer.Option("--sections", help="The source document's sections and their clauses.")
+    ] = False,
     clauses: Annotated[bool, typer.Option("--clauses", help="Every clause with its sentence.")] = False,
     backends: Annotated[bool, typer.Option("--backends", help="The installed backends.")] = False,
     features: Annotated[bool, typer.Option("--features", help="What a backend may declare unsupported.")] = False,

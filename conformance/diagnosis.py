@@ -46,9 +46,12 @@ def _explanations(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint
     for conventions, name, value in _siblings(cell.backend.conventions):
         changed = f"conventions = Conventions({_spelled(conventions)})"
         expected = case.expected(inputs, cell.contract(), conventions)
-        yield Hint(f"{name} is {value.replace('_', ' ')}", changed), _with_own(cell, case, inputs, expected, conventions)
+        yield (
+            Hint(f"{name} is {value.replace('_', ' ')}", changed),
+            _with_own(cell, case, inputs, expected, conventions),
+        )
     yield from _levels(cell, case, inputs)
-    mistakes = f"gaugeblock.conformance.{case.component}_mistakes"
+    mistakes = f"gaugeblock.conformance.mistakes.{case.component}"
     if find_spec(mistakes):
         for text, expected in import_module(mistakes).mistakes(cell, case, inputs):
             yield Hint(text), expected
@@ -68,7 +71,9 @@ def _siblings(declared: Conventions) -> Iterator[tuple[Conventions, str, str]]:
 
 
 def _spelled(conventions: Conventions) -> str:
-    changed = ((f.name, getattr(conventions, f.name)) for f in fields(conventions) if getattr(conventions, f.name) != f.default)
+    changed = (
+        (f.name, getattr(conventions, f.name)) for f in fields(conventions) if getattr(conventions, f.name) != f.default
+    )
     return ", ".join(f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}" for name, value in changed)
 
 

@@ -59,7 +59,7 @@ def _mismatches(cls: type[Backend]) -> Iterator[str]:
     for component, interfaces in INTERFACES.items():
         for interface in interfaces:
             if issubclass(cls, interface):
-                for name in sorted(interface.__abstractmethods__):
+                for name in sorted(_abstract(interface)):
                     wanted, method = getattr(interface, name), getattr(cls, name)
                     problems = list(_problems(component, wanted, method, cls))
                     if problems:
@@ -83,6 +83,11 @@ def _problems(component: str, wanted: Any, method: Any, cls: type[Backend]) -> I
     demanded = [p.name for p in have if p.name not in {w.name for w in want} and _is_required(p)]
     if demanded:
         yield f"requires {', '.join(demanded)}, which the interface does not have"
+
+
+def _abstract(interface: Any) -> frozenset[str]:
+    methods: frozenset[str] = interface.__abstractmethods__
+    return methods
 
 
 def _takes(name: str, have: list[inspect.Parameter]) -> bool:
@@ -174,10 +179,14 @@ def _declarations(backend: Backend, word: str) -> None:
     if not offered(backend):
         raise ConfigError(f"backends: {word} offers no component; subclass one of {', '.join(_interfaces())}")
     if not backend.dtypes or not set(backend.dtypes) <= set(FORMATS):
-        raise ConfigError(f"backends: {word} must declare dtypes, a set of {', '.join(FORMATS)}; got {set(backend.dtypes)}")
+        raise ConfigError(
+            f"backends: {word} must declare dtypes, a set of {', '.join(FORMATS)}; got {set(backend.dtypes)}"
+        )
     for key, level in backend.level.items():
         if key.rpartition("@")[2] not in FORMATS or not isinstance(level, Level):
-            raise ConfigError(f'backends: level maps "dtype" or "component@dtype" to Level, got {key!r}: {level!r} [{word}]')
+            raise ConfigError(
+                f'backends: level maps "dtype" or "component@dtype" to Level, got {key!r}: {level!r} [{word}]'
+            )
     validate(backend.unsupported)
 
 

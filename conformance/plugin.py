@@ -4,12 +4,12 @@ import json
 import secrets
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 if TYPE_CHECKING:
-    from gaugeblock.conformance.run import Run
+    from gaugeblock.conformance.run import CellSpec, Run
 
 RUN = pytest.StashKey["Run"]()
 PROPERTY = "gaugeblock"
@@ -17,7 +17,11 @@ PROPERTY = "gaugeblock"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gaugeblock", "gaugeblock: conformance of Transformer components")
-    several = ("backend", "NAME, module:attribute or path.py:attribute"), ("only", "component or clause"), ("dtype", "dtype")
+    several = (
+        ("backend", "NAME, module:attribute or path.py:attribute"),
+        ("only", "component or clause"),
+        ("dtype", "dtype"),
+    )
     for name, meaning in several:
         group.addoption(f"--gauge-{name}", action="append", default=[], metavar="WORD", help=f"{meaning} (repeatable)")
     group.addoption("--gauge-profile", default="default", metavar="NAME", help="quick, default or thorough")
@@ -85,7 +89,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if check is None:
         return None
     run = pyfuncitem.config.stash[RUN]
-    record = run.record(check, pyfuncitem.callspec.params["gauge"])
+    spec = pyfuncitem.callspec.params["gauge"]
+    record = run.record(check, cast("CellSpec", spec))
     pyfuncitem.user_properties.append((PROPERTY, json.dumps(asdict(record), default=str)))
     if record.outcome == "known-failure":
         pytest.xfail(record.reason)

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gaugeblock.conformance.attention_refusals import using
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.checks import quiet
 from gaugeblock.conformance.load import load
+from gaugeblock.conformance.refusals.attention import using
 from gaugeblock.conformance.selection import dtypes_of, known_dtypes
 from gaugeblock.conformance.strategies.attention import POOL, AttentionCase
 from gaugeblock.conformance.verdict import Status, judge

@@ -107,7 +107,8 @@ def run(request: Request, console: Console) -> list[dict[str, Any]]:
     """Check every backend in a process of its own, as many at once as there are jobs; the lines of their records."""
     jobs = request.jobs or os.cpu_count() or 1
     workers = max(1, jobs // len(request.backends))
-    waiting, running, done = list(enumerate(request.backends)), [], {}
+    waiting, done = list(enumerate(request.backends)), {}
+    running: list[tuple[int, Child]] = []
     with tempfile.TemporaryDirectory(prefix="gaugeblock-") as place, _progress(console) as bars:
         while waiting or running:
             while waiting and len(running) < jobs:
@@ -138,7 +139,14 @@ def _command(request: Request, word: str, workers: int, place: Path, out: Path) 
     pytest = [sys.executable, "-m", "pytest", "-q", "-c", str(place / "pytest.ini"), "--rootdir", str(place)]
     isolated = ["--noconftest", "-p", "no:cacheprovider", *plugins, "--pyargs", "gaugeblock.conformance"]
     # a hanging or dying backend ends its worker, not the run: hence a worker also for one job
-    parallel = ["-n", str(0 if request.case else workers), "--timeout", str(request.timeout), "--timeout-method", "thread"]
+    parallel = [
+        "-n",
+        str(0 if request.case else workers),
+        "--timeout",
+        str(request.timeout),
+        "--timeout-method",
+        "thread",
+    ]
     options = {"profile": request.profile, "case": request.case, "known": request.known, "out": str(out)}
     gauge = [f"--gauge-backend={word}", *(f"--gauge-{name}={value}" for name, value in options.items() if value)]
     gauge += [f"--gauge-only={word}" for word in request.only] + [f"--gauge-dtype={name}" for name in request.dtypes]
@@ -165,7 +173,9 @@ def _finished(child: Child) -> list[dict[str, Any]]:
         raise ConfigError(f"{child.word}: the checks could not be started\n" + "\n".join(log.splitlines()[-4:]))
     ran = {(line["check"], line["backend"], line["dtype"]) for line in lines if line["kind"] == "cell"}
     planned = [tuple(cell) for line in lines if line["kind"] == "plan" for cell in line["cells"]]
-    lost = [Record(c, registry()[c].clauses, registry()[c].component, b, d) for c, b, d in planned if (c, b, d) not in ran]
+    lost = [
+        Record(c, registry()[c].clauses, registry()[c].component, b, d) for c, b, d in planned if (c, b, d) not in ran
+    ]
     for record in lost:
         record.outcome, record.reason = "not-run", "the process ended before this check"
     return lines + [{"kind": "cell", **vars(record)} for record in lost]
@@ -185,7 +195,11 @@ def _progress(console: Console) -> Iterator[Any]:
         def advance(child: Child) -> None:
             lines = child.lines
             total = sum(len(line["cells"]) for line in lines if line["kind"] == "plan")
-            task = tasks.setdefault(child.word, progress.add_task(child.word, total=None)) if child.word not in tasks else tasks[child.word]
+            task = (
+                tasks.setdefault(child.word, progress.add_task(child.word, total=None))
+                if child.word not in tasks
+                else tasks[child.word]
+            )
             done = sum(line["kind"] == "cell" for line in lines)
             progress.update(task, total=total or None, completed=done)
 

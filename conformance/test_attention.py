@@ -5,7 +5,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gaugeblock.conformance.attention_laws import (
+from gaugeblock.conformance.cell import Cell, change
+from gaugeblock.conformance.checks import checks
+from gaugeblock.conformance.laws.attention import (
     convex_rows,
     equal_within,
     inputs_intact,
@@ -15,9 +17,8 @@ from gaugeblock.conformance.attention_laws import (
     with_key,
     with_other_rows,
 )
-from gaugeblock.conformance.attention_refusals import named, refused, unsupported
-from gaugeblock.conformance.cell import Cell, change
-from gaugeblock.conformance.checks import checks
+from gaugeblock.conformance.refusals import named, refused, unsupported
+from gaugeblock.conformance.refusals.attention import malformed, using
 from gaugeblock.conformance.strategies.attention import (
     ANY_QK,
     BATCHED,
@@ -336,7 +337,9 @@ def test_large_logits(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
-@attn("ATTN-LARGE-LOGITS", needs=("bias",), cases=partial(cases, sizes=LONG, qk=("zero", "integers"), bias=("shifted",)))
+@attn(
+    "ATTN-LARGE-LOGITS", needs=("bias",), cases=partial(cases, sizes=LONG, qk=("zero", "integers"), bias=("shifted",))
+)
 def test_shift_of_a_row(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
@@ -346,7 +349,9 @@ def test_single_key_query_or_width(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
-@attn("ATTN-EMPTY-AXES", needs=("empty.batch",), cases=partial(cases, sizes=[NO_BATCH], mask=("", "random")), effort=0.2)
+@attn(
+    "ATTN-EMPTY-AXES", needs=("empty.batch",), cases=partial(cases, sizes=[NO_BATCH], mask=("", "random")), effort=0.2
+)
 def test_no_batch_rows(cell: Cell, case: Case) -> None:
     cell.call(case)
 
@@ -368,14 +373,14 @@ def test_nan_goes_where_it_is_read(cell: Cell, case: Case) -> None:
 
 @attn("ATTN-REFUSES")
 def test_malformed_calls_are_refused(cell: Cell) -> None:
-    refused(cell)
+    refused(cell, malformed(cell))
 
 
 @attn("ATTN-ERRORS")
 def test_refusals_name_the_error(cell: Cell) -> None:
-    named(cell)
+    named(cell, malformed(cell))
 
 
 @attn("ATTN-UNSUPPORTED")
 def test_unsupported_options_are_refused(cell: Cell) -> None:
-    unsupported(cell)
+    unsupported(cell, using)

@@ -77,9 +77,9 @@ def dims(q: Shape, k: Shape, v: Shape, *, mask: Shape | None = None, bias: Shape
     _require(v[1] == K, f"v must have k's {K} heads, got {v[1]}", where)
     _require(v[2] == S, f"v must have k's length {S}, got {v[2]}", where)
     _require(K > 0 and H % K == 0, f"k has {K} heads, but q's {H} heads must be a multiple of them", where)
-    for name, shape in (("mask", mask), ("bias", bias)):
-        if shape is not None:
-            _require(_broadcasts(shape, (B, H, T, S)), _axes(name, (B, H, T, S), shape), where)
+    for name, extra in (("mask", mask), ("bias", bias)):
+        if extra is not None:
+            _require(_broadcasts(extra, (B, H, T, S)), _axes(name, (B, H, T, S), extra), where)
     return d
 
 

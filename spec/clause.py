@@ -69,7 +69,9 @@ def unique(clauses: Iterable[Clause]) -> Mapping[str, Clause]:
         if clause.id in by_id:
             first = by_id[clause.id]
             raise _malformed(
-                f"{clause.component}.md", clause.line, f"{clause.id} stands already at {first.component}.md:{first.line}"
+                f"{clause.component}.md",
+                clause.line,
+                f"{clause.id} stands already at {first.component}.md:{first.line}",
             )
         by_id[clause.id] = clause
     return by_id

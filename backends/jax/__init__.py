@@ -37,13 +37,13 @@ class JaxBackend(JaxAttention, JaxArrays):
             "framework": f"jax {jax.__version__}",
             "device": jax.devices()[0].device_kind,
             "matmul precision": "highest",
-            "x64": str(jax.config.jax_enable_x64),
+            "x64": str(jax.config.read("jax_enable_x64")),
         }
 
 
 def _keep_compiled_code() -> None:
     """Switch the persistent compilation cache on, unless the user has chosen a place for it."""
-    if jax.config.jax_compilation_cache_dir:
+    if jax.config.read("jax_compilation_cache_dir"):
         return
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(home / "gaugeblock" / "jax"))

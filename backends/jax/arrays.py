@@ -19,9 +19,10 @@ class JaxArrays(Backend):
 
         Raises DTypeError for float64 while 64-bit mode is off, where JAX would narrow it without a word.
         """
-        if x.dtype == np.float64 and not jax.config.jax_enable_x64:
+        if x.dtype == np.float64 and not jax.config.read("jax_enable_x64"):
             raise DTypeError("arrays: float64 needs 64-bit mode; use the backend jax@x64 [asarray]")
-        return jax.device_put(x)
+        placed: jax.Array = jax.device_put(x)
+        return placed
 
     def asnumpy(self, x: jax.Array) -> Numpy:
         """x as a NumPy array of the same dtype."""

@@ -29,7 +29,10 @@ class JaxAttention(Attention):
         options(window, scale)
         reach = d.T + d.S  # wider than any distance between a query and a key
         left, right = (reach if side is None else min(side, reach) for side in window or (None, None))
-        return _attention(q, k, v, mask, bias, left, 0 if causal else right, 1 / sqrt(d.D) if scale is None else scale)
+        mixed: Array = _attention(
+            q, k, v, mask, bias, left, 0 if causal else right, 1 / sqrt(d.D) if scale is None else scale
+        )
+        return mixed
 
 
 @jax.jit

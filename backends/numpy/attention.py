@@ -45,9 +45,7 @@ class NumpyAttention(Attention):
     def _scale(self, d: Dims, scale: float | None) -> float:
         return float(1 / np.sqrt(d.D)) if scale is None else float(scale)
 
-    def _visible(
-        self, d: Dims, mask: Array | None, bias: Array | None, causal: bool, window: Window | None
-    ) -> Array:
+    def _visible(self, d: Dims, mask: Array | None, bias: Array | None, causal: bool, window: Window | None) -> Array:
         """Which keys each query may attend to: bool, broadcasts to (B, H, T, S)."""
         i = np.arange(d.T)[:, None] + (d.S - d.T)  # the last query is aligned with the last key
         j = np.arange(d.S)[None, :]
@@ -68,7 +66,7 @@ class NumpyAttention(Attention):
     def _scores(self, d: Dims, q: Array, k: Array, scale: float) -> Array:
         grouped = q.reshape(d.B, d.K, d.H // d.K, d.T, d.D)
         scores = grouped @ k[:, :, None].swapaxes(-1, -2)  # (B, K, H/K, T, S)
-        return scores.reshape(d.B, d.H, d.T, d.S) * q.dtype.type(scale)
+        return np.asarray(scores.reshape(d.B, d.H, d.T, d.S) * q.dtype.type(scale))
 
     def _add_bias(self, scores: Array, bias: Array | None) -> Array:
         return scores if bias is None else scores + upcast(bias)
@@ -79,7 +77,7 @@ class NumpyAttention(Attention):
         highest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
         exps = np.exp(scores - np.where(highest == -np.inf, 0, highest))
         total = np.sum(exps, axis=-1, keepdims=True)
-        return exps / np.where(total == 0, 1, total)
+        return np.asarray(exps / np.where(total == 0, 1, total))
 
     def _mix(self, d: Dims, weights: Array, v: Array) -> Array:
         grouped = weights.reshape(d.B, d.K, d.H // d.K, d.T, d.S)

@@ -36,5 +36,5 @@ class TorchArrays(Backend):
 
 
 def _writeable(x: Numpy) -> Numpy:
-    """The same view, marked writeable: torch warns about broadcast arrays, and no method of ours writes to its input."""
+    """The same view, marked writeable: torch warns about read-only arrays, which we never write to."""
     return np.lib.stride_tricks.as_strided(x, x.shape, x.strides, writeable=True)

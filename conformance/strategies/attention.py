@@ -10,7 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gaugeblock.conformance.case import Case, Inputs
-from gaugeblock.conformance.strategies.attention_recipes import BIASES, LAYOUTS, MASKS, QUERIES_KEYS, VALUES
+from gaugeblock.conformance.recipes.attention import BIASES, LAYOUTS, MASKS, QUERIES_KEYS, VALUES
+from gaugeblock.conformance.strategies import Draw
 from gaugeblock.spec.attention import Dims, Window
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.conventions import Conventions
@@ -87,7 +88,8 @@ class AttentionCase(Case):
         return {name: value for name, value in given.items() if value is not None}
 
     def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
-        return reference.attention(**inputs, **self.options(), contract=contract, conventions=conventions)
+        given: dict[str, Any] = {**inputs, **self.options()}
+        return reference.attention(**given, contract=contract, conventions=conventions)
 
     def used(self) -> frozenset[str]:
         uses = {
@@ -206,19 +208,6 @@ BATCHED = [d for d in POOL if d.B > 1]
 LONG = [d for d in POOL if d.S > 3]
 
 
-@dataclass(frozen=True)
-class Draw:
-    """What a strategy may know of the run: how thorough it is."""
-
-    profile: str = "default"
-
-    def pool(self, sizes: list[Dims]) -> list[Dims]:
-        """The sizes to draw from: fewer when quick, the large ones too when thorough."""
-        if self.profile == "thorough":
-            return sizes + [d for d in LARGE if sizes in (POOL, TAILS, WIDE, LONG)]
-        return sizes[:6] if self.profile == "quick" else sizes
-
-
 ANY_QK = ("normal", "integers", "scaled", "near-ties", "peaked", "cancelling", "heavy", "ascending", "low")
 ANY_V = ("normal", "integers", "offset", "cancelling")
 
@@ -245,7 +234,7 @@ def cases(
     one_of = st.sampled_from
     return st.builds(
         partial(build),
-        one_of(draw.pool(sizes)),
+        one_of(draw.pool(sizes, LARGE if sizes in (POOL, TAILS, WIDE, LONG) else [])),
         qk=one_of(qk),
         v=one_of(v),
         mask=one_of(mask),

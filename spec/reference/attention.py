@@ -257,8 +257,8 @@ def fill_empty_rows(
 
 
 def _fill(rule: EmptyRow, here: Bits, value: Real, err: Real, mean: Bounded) -> tuple[Real, Real]:
-    filler, slack = {"zeros": (0.0, 0.0), "nan": (np.nan, 0.0), "mean": (mean.value, mean.err)}[rule]
-    return np.where(here, filler, value), np.where(here, slack, err)
+    filler = {"zeros": np.zeros(()), "nan": np.full((), np.nan), "mean": mean.value}[rule]
+    return np.where(here, filler, value), np.where(here, mean.err if rule == "mean" else 0.0, err)
 
 
 def _row_sums(q: Bounded, k: Bounded) -> Real:

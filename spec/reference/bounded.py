@@ -46,12 +46,12 @@ def given(x: ArrayLike, acc: Format) -> Bounded:
     return Bounded(value, np.where((size < acc.tiny) & acc.flush, size, 0.0))
 
 
-def rounded(value: ArrayLike, err: ArrayLike, to: Format) -> Real:
+def rounded(value: Real | float, err: Real | float, to: Format) -> Real:
     """The error after one rounding to a format: err + u (|value| + err) + eta, inf where that may overflow.
 
     A zero without error stays exact.
     """
-    size = np.abs(value) + np.asarray(err, np.float64)
+    size = np.abs(value) + err
     after = np.asarray(err + to.u * size + np.where(size > 0, to.eta, 0.0))
     return np.where(size * (1 + to.u) <= to.max, after, np.inf)
 

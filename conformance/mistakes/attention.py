@@ -39,10 +39,10 @@ def mistakes(cell: Cell, case: AttentionCase, inputs: Inputs) -> Iterator[tuple[
 
 
 def _varied(cell: Cell, case: AttentionCase, inputs: Inputs, **options: Any) -> Expected:
-    given = {**case.options(), **options}
+    given: dict[str, Any] = {**inputs, **case.options(), **options}
     conventions = cell.backend.conventions
-    expected = reference.attention(**inputs, **given, contract=cell.contract(), conventions=conventions)
-    own = reference.attention(**inputs, **given, conventions=conventions).err
+    expected = reference.attention(**given, contract=cell.contract(), conventions=conventions)
+    own = reference.attention(**given, conventions=conventions).err
     return replace(expected, err=expected.err + own)
 
 

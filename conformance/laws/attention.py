@@ -17,9 +17,7 @@ K_POISON = 5.0  # keys stay where their scores are finite, even as float16 sums
 def visible(cell: Cell, case: AttentionCase, inputs: Inputs) -> Bits:
     """Which keys each query sees (B, H, T, S), by the declared conventions."""
     d = case.dims
-    shown = by_route(
-        d, inputs.get("mask"), inputs.get("bias"), case.causal, case.window, cell.backend.conventions
-    )
+    shown = by_route(d, inputs.get("mask"), inputs.get("bias"), case.causal, case.window, cell.backend.conventions)
     return np.broadcast_to(reduce(np.logical_and, shown.values()), (d.B, d.H, d.T, d.S))
 
 
@@ -45,7 +43,7 @@ def with_key(cell: Cell, case: AttentionCase, law: str) -> None:
 
 
 def with_other_rows(cell: Cell, case: AttentionCase, axis: int) -> None:
-    """Change all batch rows (axis 0) or key/value heads with their query heads (axis 1) but one, which must not move."""
+    """Change all batch rows (axis 0) or all heads (axis 1) but one, which must not move by a bit."""
     inputs = case.inputs(cell.io)
     rng = case.random("others")
     heads = served_by(case.dims, cell.backend.conventions)
@@ -59,12 +57,12 @@ def with_other_rows(cell: Cell, case: AttentionCase, axis: int) -> None:
 
 
 def _scrambled(x: Numpy, keep: Bits, axis: int, rng: np.random.Generator) -> Numpy:
-    new = ~x if x.dtype == bool else (2 * rng.normal(size=x.shape)).astype(x.dtype)
+    new = ~x if x.dtype == bool else np.asarray(2 * rng.normal(size=x.shape)).astype(x.dtype)
     return np.where(keep.reshape([-1 if a == axis else 1 for a in range(4)]), x, new)
 
 
 def equal_within(
-    cell: Cell, case: AttentionCase, inputs: Inputs, expected: Expected, rows: np.ndarray | None = None
+    cell: Cell, case: AttentionCase, inputs: Inputs, expected: Expected, rows: Numpy | None = None
 ) -> None:
     """The result for these inputs must be the one expected before they were moved; rows is the order of its queries."""
     if rows is not None:

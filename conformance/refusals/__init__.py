@@ -1,0 +1,100 @@
+"""Calls that have no meaning, and options that a backend says it does not have: what every component does with them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gaugeblock.conformance.case import Case, Inputs
+from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance, UnexpectedPass
+from gaugeblock.spec.errors import GaugeblockError
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """A call without meaning: what is wrong with it, and the error that says so.
+
+    must: no numbers may come back; else the error should be raised, and a note says where it is not.
+    """
+
+    problem: str
+    error: type[GaugeblockError]
+    method: str
+    positional: tuple[Any, ...]
+    keywords: dict[str, Any] = field(default_factory=dict)
+    must: bool = True
+
+    def raised(self, cell: Cell) -> Exception | None:
+        """What the backend raises for the call."""
+        first = [_placed(cell, x) for x in self.positional]
+        keywords = {name: _placed(cell, x) for name, x in self.keywords.items()}
+        try:
+            cell.backend.asnumpy(getattr(cell.backend, self.method)(*first, **keywords))
+        except Exception as error:
+            return error
+        return None
+
+
+def refused(cell: Cell, calls: Iterable[Malformed]) -> None:
+    """A call whose sizes contradict one another gives no numbers."""
+    for call in calls:
+        cell.tally.judged += 1
+        if call.must and call.raised(cell) is None:
+            raise cell.fail(f"{call.problem}, and the call was not refused: {_shapes(call)}", None)
+
+
+def named(cell: Cell, calls: Iterable[Malformed]) -> None:
+    """Where a refusal comes, it should be the error that the specification names."""
+    for call in calls:
+        cell.tally.judged += 1
+        error = call.raised(cell)
+        if error is None:
+            cell.note(f"{call.problem}: not refused, should raise {call.error.__name__}")
+        elif not _stands_for(cell, error, call.error):
+            cell.note(f"{call.problem}: {type(error).__name__}, should be {call.error.__name__}")
+
+
+def unsupported(cell: Cell, using: Callable[[Cell, str], Case]) -> None:
+    """Call every option that is declared unsupported once: it must be refused, not ignored, and not work."""
+    working = []
+    for feature in declared(cell):
+        case = using(cell, feature)
+        name = f"{cell.component}.{feature}"
+        cell.tally.judged += 1
+        try:
+            cell.judge(case)
+        except BackendRaised as raised:
+            cell.note(f"{name}: refused with {type(raised.cause).__name__}")
+        except Nonconformance as wrong:
+            wrong.problem = f"{name} is declared unsupported, and silently does something else"
+            raise
+        else:
+            working.append(name)
+    if working:
+        raise UnexpectedPass(f"declared unsupported, but right: {', '.join(working)}")
+
+
+def declared(cell: Cell) -> list[str]:
+    """The features of the cell's component that the backend declares unsupported in the cell's dtype."""
+    keys = (key.partition("@") for key in cell.backend.unsupported)
+    here = [name.partition(".") for name, _, only in keys if only in ("", cell.dtype)]
+    return [option for component, _, option in here if component == cell.component]
+
+
+def offers(cell: Cell, feature: str) -> bool:
+    """Whether the backend offers a feature of the cell's component."""
+    return feature not in declared(cell)
+
+
+def _placed(cell: Cell, x: Any) -> Any:
+    return cell.backend.asarray(x.copy()) if hasattr(x, "dtype") else x
+
+
+def _stands_for(cell: Cell, error: Exception, wanted: type[GaugeblockError]) -> bool:
+    meant = (ours for theirs, ours in cell.backend.errors.items() if isinstance(error, theirs))
+    return isinstance(error, wanted) or any(issubclass(ours, wanted) for ours in meant)
+
+
+def _shapes(call: Malformed) -> str:
+    arrays: Inputs = {str(n): x for n, x in enumerate(call.positional) if hasattr(x, "shape")}
+    named = {name: x for name, x in call.keywords.items() if hasattr(x, "shape")}
+    return ", ".join([*(str(x.shape) for x in arrays.values()), *(f"{n} {x.shape}" for n, x in named.items())])
