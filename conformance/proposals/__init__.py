@@ -1,0 +1,1 @@
+"""How each component shows its level, conventions and features."""
