@@ -39,6 +39,12 @@ class Case(ABC):
     def options(self) -> Mapping[str, Any]:
         """The scalar keywords of the call that are not at their default."""
 
+    def arguments(self, arrays: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The positional and the keyword arguments of the call; a positional array that the case has not is None."""
+        first = [arrays.get(name) for name in self.positional]
+        keywords = {name: x for name, x in arrays.items() if name not in self.positional}
+        return first, {**keywords, **self.options()}
+
     @abstractmethod
     def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         """What the reference gives for these arrays."""

@@ -73,8 +73,11 @@ class Tally:
 class Cell:
     """One check on one backend in one dtype: calls the backend, compares, and keeps the score."""
 
-    def __init__(self, backend: Backend, component: str, dtype: str, needs: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, backend: Backend, component: str, dtype: str, needs: frozenset[str] = frozenset(), offer: str = ""
+    ) -> None:
         self.backend, self.component, self.dtype, self.needs = backend, component, dtype, needs
+        self.offer = offer or component
         self.level = declared_level(backend.level, component, dtype)
         self.tally = Tally()
         self.strict_empty_rows = False
@@ -90,7 +93,7 @@ class Cell:
 
     def fit(self, case: C) -> C:
         """The case without the features that the backend declares unsupported; the check's own needs stay."""
-        for feature in unsupported_by(self.backend.unsupported, self.component, self.dtype, case.used()):
+        for feature in unsupported_by(self.backend.unsupported, self.offer, self.dtype, case.used()):
             if feature not in self.needs:
                 case = case.without(feature)
         return case
@@ -99,8 +102,12 @@ class Cell:
         """Call the backend's method; whatever it raises is raised."""
         # a copy, so that a backend that writes to its inputs cannot change what it is compared with
         arrays = {n: self.backend.asarray(x.copy() if x.flags.c_contiguous else x) for n, x in inputs.items()}
-        first = [arrays.pop(name) for name in case.positional]
-        return getattr(self.backend, case.method)(*first, **arrays, **case.options())
+        return self.invoke(case, arrays)
+
+    def invoke(self, case: Case, arrays: Mapping[str, Any]) -> Any:
+        """Call the case's method on arrays of the backend's own kind."""
+        first, keywords = case.arguments(arrays)
+        return getattr(self.backend, case.method)(*first, **keywords)
 
     def call(self, case: Case, inputs: Inputs | None = None) -> Numpy:
         """The backend's result as a NumPy array of the right shape and dtype.

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -14,6 +14,7 @@ from hypothesis import seed as with_seed
 from hypothesis.errors import Flaky
 from hypothesis.strategies import SearchStrategy
 
+import gaugeblock.conformance as files
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance, SuiteError, UnexpectedPass
 from gaugeblock.conformance.strategies import Draw
@@ -33,6 +34,7 @@ class Check:
     name: str
     clauses: tuple[str, ...]
     component: str
+    offer: str
     needs: frozenset[str]
     cases: Callable[[Draw], SearchStrategy[Any]] | None
     case_type: type[Case] | None
@@ -84,6 +86,7 @@ _registry: dict[str, Check] = {}
 def checks(
     *clauses: str,
     component: str,
+    offer: str = "",
     cases: Callable[[Draw], SearchStrategy[Any]] | None = None,
     case_type: type[Case] | None = None,
     needs: tuple[str, ...] = (),
@@ -93,7 +96,7 @@ def checks(
 
     def register(body: Callable[..., None]) -> Callable[[Any], None]:
         name = body.__name__.removeprefix("test_")
-        check = Check(name, clauses, component, frozenset(needs), cases, case_type, body, effort)
+        check = Check(name, clauses, component, offer or component, frozenset(needs), cases, case_type, body, effort)
         _registry[name] = check
 
         def test(gauge: Callable[[Check], None]) -> None:
@@ -109,11 +112,10 @@ def checks(
 @cache
 def registry() -> Mapping[str, Check]:
     """Every check by name, in the order in which the files define them."""
-    for component in COMPONENTS:
-        module = f"gaugeblock.conformance.test_{component}"
-        if find_spec(module):
-            import_module(module)
-    return dict(_registry)
+    for module in iter_modules(files.__path__):
+        if module.name.startswith("test_"):
+            import_module(f"{files.__name__}.{module.name}")
+    return dict(sorted(_registry.items(), key=lambda item: COMPONENTS.index(item[1].component)))
 
 
 def parse_case(text: str) -> tuple[Check, Case]:
@@ -134,11 +136,11 @@ def parse_case(text: str) -> tuple[Check, Case]:
 def run(check: Check, backend: Backend, dtype: str, plan: Plan = Plan()) -> Record:
     """Run one check on one backend in one dtype; whatever happens becomes a record."""
     record = Record(check.name, check.clauses, check.component, label(backend), dtype)
-    missing = unsupported_by(backend.unsupported, check.component, dtype, check.needs)
+    missing = unsupported_by(backend.unsupported, check.offer, dtype, check.needs)
     if missing:
-        record.outcome, record.reason = "unsupported", reason(backend, check.component, missing[0], dtype)
+        record.outcome, record.reason = "unsupported", reason(backend, check.offer, missing[0], dtype)
         return record
-    cell = Cell(backend, check.component, dtype, check.needs)
+    cell = Cell(backend, check.component, dtype, check.needs, check.offer)
     start = time.perf_counter()
     try:
         _examples(check, cell, plan)
@@ -157,10 +159,10 @@ def run(check: Check, backend: Backend, dtype: str, plan: Plan = Plan()) -> Reco
 
 def _to_declare(check: Check) -> list[dict[str, str]]:
     """A backend that raises may lack what the check needs: the line that says so."""
-    named = [feature for feature in check.needs if f"{check.component}.{feature}" in FEATURES]
+    named = [feature for feature in check.needs if f"{check.offer}.{feature}" in FEATURES]
     rarest = max(named, key=len, default="")
-    declare = f'unsupported = {{"{check.component}.{rarest}": "why"}}'
-    return [{"text": f"{check.component}.{rarest} is not offered", "declare": declare}] if rarest else []
+    declare = f'unsupported = {{"{check.offer}.{rarest}": "why"}}'
+    return [{"text": f"{check.offer}.{rarest} is not offered", "declare": declare}] if rarest else []
 
 
 def label(backend: Backend) -> str:
@@ -168,9 +170,9 @@ def label(backend: Backend) -> str:
     return f"{backend.name}@{backend.variant}" if getattr(backend, "variant", "") else backend.name
 
 
-def reason(backend: Backend, component: str, option: str, dtype: str) -> str:
+def reason(backend: Backend, offer: str, option: str, dtype: str) -> str:
     """Why the backend says that it does not offer an option."""
-    key = f"{component}.{option}"
+    key = f"{offer}.{option}"
     return f"{key}: {backend.unsupported.get(f'{key}@{dtype}') or backend.unsupported[key]}"
 
 

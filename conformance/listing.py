@@ -18,7 +18,7 @@ def components() -> Iterator[str]:
     """Each component, how many clauses it has, and the interfaces that a backend subclasses to offer it."""
     counts = Counter(c.component for c in all_clauses().values())
     for name in COMPONENTS:
-        offered = ", ".join(i.__name__ for i in INTERFACES.get(name, ())) or "-"
+        offered = ", ".join(i.__name__ for i in INTERFACES.get(name, {}).values()) or "-"
         yield f"{name:<14} {counts[name]:>3} clauses   {offered}"
 
 

@@ -56,18 +56,18 @@ def fit(cls: type[Backend], word: str) -> None:
 
 
 def _mismatches(cls: type[Backend]) -> Iterator[str]:
-    for component, interfaces in INTERFACES.items():
-        for interface in interfaces:
+    for interfaces in INTERFACES.values():
+        for offer, interface in interfaces.items():
             if issubclass(cls, interface):
                 for name in sorted(_abstract(interface)):
                     wanted, method = getattr(interface, name), getattr(cls, name)
-                    problems = list(_problems(component, wanted, method, cls))
+                    problems = list(_problems(offer, wanted, method, cls))
                     if problems:
                         yield f"  {name}: {'; '.join(problems)}"
                         yield f"  paste: def {name}{_plain(wanted)}:"
 
 
-def _problems(component: str, wanted: Any, method: Any, cls: type[Backend]) -> Iterator[str]:
+def _problems(offer: str, wanted: Any, method: Any, cls: type[Backend]) -> Iterator[str]:
     if getattr(method, "__isabstractmethod__", False):
         yield "is missing"
         return
@@ -76,9 +76,9 @@ def _problems(component: str, wanted: Any, method: Any, cls: type[Backend]) -> I
     if [p.name for p in have if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)][: len(first)] != first:
         yield f"must take {', '.join(first)} in this order"
     lacking = [p.name for p in want if p.kind is p.KEYWORD_ONLY and not _takes(p.name, have)]
-    lacking = [name for name in lacking if not _left_out(f"{component}.{name}", cls)]
+    lacking = [name for name in lacking if not _left_out(f"{offer}.{name}", cls)]
     if lacking:
-        options = ", ".join(f'"{component}.{name}": "why"' for name in lacking if f"{component}.{name}" in FEATURES)
+        options = ", ".join(f'"{offer}.{name}": "why"' for name in lacking if f"{offer}.{name}" in FEATURES)
         yield f"lacks the keyword {', '.join(lacking)}" + (f" (or unsupported = {{{options}}})" if options else "")
     demanded = [p.name for p in have if p.name not in {w.name for w in want} and _is_required(p)]
     if demanded:
@@ -191,7 +191,7 @@ def _declarations(backend: Backend, word: str) -> None:
 
 
 def _interfaces() -> list[str]:
-    return [f"gaugeblock.spec.{name}.{i.__name__}" for name, found in INTERFACES.items() for i in found]
+    return [f"gaugeblock.spec.{name}.{i.__name__}" for name, found in INTERFACES.items() for i in found.values()]
 
 
 def _offers(module: ModuleType) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gaugeblock.conformance.checks import Check, registry
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.clause import clause
-from gaugeblock.spec.components import COMPONENTS, offered
+from gaugeblock.spec.components import COMPONENTS, offers
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import FORMATS
 
@@ -54,8 +54,8 @@ def selected(only: Iterable[str], case: str = "") -> list[Check]:
 
 
 def of_backend(check: Check, backend: Backend | Missing) -> bool:
-    """Whether a check speaks of a component that the backend offers."""
-    return isinstance(backend, Missing) or check.component in offered(backend)
+    """Whether a check speaks of something that the backend offers."""
+    return isinstance(backend, Missing) or offers(backend, check.component, check.offer)
 
 
 def _matching(word: str, checks: list[Check]) -> list[Check]:

@@ -7,10 +7,10 @@ import numpy as np
 
 from gaugeblock.conformance.cell import Cell, change
 from gaugeblock.conformance.checks import checks
+from gaugeblock.conformance.laws import inputs_intact
 from gaugeblock.conformance.laws.attention import (
     convex_rows,
     equal_within,
-    inputs_intact,
     nan_propagates,
     recovered_scale,
     score_variance,

@@ -15,7 +15,8 @@ COMPONENTS = (
     "model",
 )
 
-INTERFACES: Mapping[str, tuple[type, ...]] = {"attention": (Attention,)}
+# component -> what a backend may offer of it, by the prefix that its features have -> the interface to subclass
+INTERFACES: Mapping[str, Mapping[str, type]] = {"attention": {"attention": Attention}}
 
 SECTIONS: Mapping[str, str] = {
     "1": "The big picture",
@@ -42,5 +43,10 @@ SECTIONS: Mapping[str, str] = {
 
 
 def offered(backend: object) -> tuple[str, ...]:
-    """The components that a backend offers: those whose interface it subclasses."""
-    return tuple(name for name in COMPONENTS if any(isinstance(backend, i) for i in INTERFACES.get(name, ())))
+    """The components that a backend offers: those of which it subclasses an interface."""
+    return tuple(name for name in COMPONENTS if any(isinstance(backend, i) for i in INTERFACES.get(name, {}).values()))
+
+
+def offers(backend: object, component: str, offer: str) -> bool:
+    """Whether a backend offers one of the interfaces of a component, named by its prefix."""
+    return isinstance(backend, INTERFACES[component][offer])

@@ -11,6 +11,13 @@ EmptyRow = Literal["zeros", "mean", "nan"]
 Route = Literal["mask", "bias", "causal", "window"]
 HeadOrder = Literal["grouped", "tiled"]
 Scalars = Literal["float64", "float32"]
+RotaryPartial = Literal["compact", "proportional"]
+SinusoidalOrder = Literal["interleaved", "halves"]
+AlibiSlopes = Literal["authors", "geometric"]
+AlibiBias = Literal["symmetric", "key_only"]
+LayerNormForm = Literal["population", "sample_eps_outside"]
+RMSWeight = Literal["w", "1+w"]
+OutOfRange = Literal["raises", "nan", "clamps", "undefined"]
 
 ROUTES: tuple[Route, ...] = get_args(Route)
 
@@ -22,7 +29,14 @@ class Conventions:
     causal_alignment  the key that the last query (bottom_right) or the first query (top_left) is aligned with;
     empty_row         the output of a query that sees no key, or a mapping from the route that emptied it;
     head_order        which key/value head serves query head h: h // (H // K) (grouped) or h % K (tiled);
-    scalars           the format in which scale is held.
+    scalars           the format in which scale and eps are held;
+    rotary_partial    whether a partial rotation counts its frequencies and pairs inside rotary_dim or over all of D;
+    sinusoidal_order  sines and cosines by turns, or all sines first;
+    alibi_slopes      the authors' rule for head counts that are no power of two, or one geometric sequence;
+    alibi_bias        -slope |i - j|, or slope * j, which differs by a constant of the row from -slope (i - j);
+    layer_norm_form   population variance and eps inside the root, or sample deviation plus eps;
+    rms_weight        whether the weight or one plus the weight scales the row;
+    out_of_range      what an id or position outside the table gives.
 
     Raises ConfigError for a value that is none of the choices.
     """
@@ -31,6 +45,13 @@ class Conventions:
     empty_row: EmptyRow | Mapping[Route, EmptyRow] = "zeros"
     head_order: HeadOrder = "grouped"
     scalars: Scalars = "float64"
+    rotary_partial: RotaryPartial = "compact"
+    sinusoidal_order: SinusoidalOrder = "interleaved"
+    alibi_slopes: AlibiSlopes = "authors"
+    alibi_bias: AlibiBias = "symmetric"
+    layer_norm_form: LayerNormForm = "population"
+    rms_weight: RMSWeight = "w"
+    out_of_range: OutOfRange = "raises"
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -53,6 +74,13 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "causal_alignment": get_args(CausalAlignment),
     "head_order": get_args(HeadOrder),
     "scalars": get_args(Scalars),
+    "rotary_partial": get_args(RotaryPartial),
+    "sinusoidal_order": get_args(SinusoidalOrder),
+    "alibi_slopes": get_args(AlibiSlopes),
+    "alibi_bias": get_args(AlibiBias),
+    "layer_norm_form": get_args(LayerNormForm),
+    "rms_weight": get_args(RMSWeight),
+    "out_of_range": get_args(OutOfRange),
 }
 CHOICES_EMPTY_ROW: tuple[EmptyRow, ...] = get_args(EmptyRow)
 

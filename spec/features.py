@@ -1,6 +1,6 @@
 """The closed list of optional features: what a backend may declare that it does not offer.
 
-A name is component.option, or component.option+option for a combination of options that work alone.
+A name is offer.option, or offer.option+option for a combination of options that work alone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ def validate(unsupported: Mapping[str, str]) -> None:
     if wrong:
         raise ConfigError(
             f"features: unknown key {', '.join(map(repr, wrong))} in unsupported; "
-            "expected component.feature or component.feature@dtype as `gaugeblock list --features` prints them"
+            "expected offer.feature or offer.feature@dtype as `gaugeblock list --features` prints them"
         )
     silent = [key for key, reason in unsupported.items() if not reason]
     if silent:
@@ -54,8 +54,8 @@ def _known(key: str) -> bool:
     return name in FEATURES and (not at or dtype in FORMATS)
 
 
-def unsupported_by(unsupported: Mapping[str, str], component: str, dtype: str, used: Iterable[str]) -> list[str]:
-    """The declared-unsupported features, without component and dtype, that a call with these options would use.
+def unsupported_by(unsupported: Mapping[str, str], offer: str, dtype: str, used: Iterable[str]) -> list[str]:
+    """The declared-unsupported features, without prefix and dtype, that a call with these options would use.
 
     used holds option names ("mask", "causal"); "mask+causal" counts as used when both are.
     """
@@ -64,6 +64,6 @@ def unsupported_by(unsupported: Mapping[str, str], component: str, dtype: str, u
     for key in unsupported:
         name, _, only = key.partition("@")
         owner, _, option = name.partition(".")
-        if owner == component and only in ("", dtype) and used.issuperset(option.split("+")):
+        if owner == offer and only in ("", dtype) and used.issuperset(option.split("+")):
             hit.append(option)
     return hit

@@ -94,13 +94,18 @@ def declared_level(levels: Mapping[str, Level], component: str, dtype: str) -> L
 class Contract:
     """What an implementation promised: its io format, its level, and the freedom of its elementary functions.
 
-    exp is the admitted relative error of the exponential in units of u, key_block the smallest block of keys
-    of an online softmax, float32_scalars whether a scale may have been rounded to float32.
+    exp, tanh, erf, rsqrt are the admitted relative errors of these functions, trig the absolute one of sine and cosine
+    at the given argument, all in units of u; key_block is the smallest block of keys of an online softmax, float32_scalars
+    says whether a scale may have been rounded to float32. Contract N4.
     """
 
     io: Format
     level: Level = Level.STRICT
     exp: float = 8.0
+    tanh: float = 12.0
+    erf: float = 32.0
+    rsqrt: float = 4.0
+    trig: float = 8.0
     key_block: int = 16
     float32_scalars: bool = False
 

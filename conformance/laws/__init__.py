@@ -1,1 +1,15 @@
-"""The laws that are more than one comparison with the reference, by component."""
+"""The laws that are more than one comparison with the reference: here those of every component, then by component."""
+
+from gaugeblock.conformance.case import Case
+from gaugeblock.conformance.cell import Cell
+
+
+def inputs_intact(cell: Cell, case: Case) -> None:
+    """After the call every input array holds what it held before."""
+    inputs = case.inputs(cell.io)
+    given = {name: cell.backend.asarray(x.copy()) for name, x in inputs.items()}
+    cell.guarded(case, lambda: cell.invoke(case, given))
+    cell.tally.judged += 1
+    for name, x in inputs.items():
+        if cell.backend.asnumpy(given[name]).tobytes() != x.tobytes():
+            raise cell.fail(f"the call has written to {name}", case, inputs=inputs)

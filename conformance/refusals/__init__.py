@@ -58,7 +58,7 @@ def unsupported(cell: Cell, using: Callable[[Cell, str], Case]) -> None:
     working = []
     for feature in declared(cell):
         case = using(cell, feature)
-        name = f"{cell.component}.{feature}"
+        name = f"{cell.offer}.{feature}"
         cell.tally.judged += 1
         try:
             cell.judge(case)
@@ -74,14 +74,14 @@ def unsupported(cell: Cell, using: Callable[[Cell, str], Case]) -> None:
 
 
 def declared(cell: Cell) -> list[str]:
-    """The features of the cell's component that the backend declares unsupported in the cell's dtype."""
+    """The features of the cell's interface that the backend declares unsupported in the cell's dtype."""
     keys = (key.partition("@") for key in cell.backend.unsupported)
     here = [name.partition(".") for name, _, only in keys if only in ("", cell.dtype)]
-    return [option for component, _, option in here if component == cell.component]
+    return [option for offer, _, option in here if offer == cell.offer]
 
 
 def offers(cell: Cell, feature: str) -> bool:
-    """Whether the backend offers a feature of the cell's component."""
+    """Whether the backend offers a feature of the cell's interface."""
     return feature not in declared(cell)
 
 
