@@ -4,7 +4,9 @@ from abc import ABC, abstractmethod
 from ast import literal_eval
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from math import isfinite
+from types import UnionType
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -78,15 +80,20 @@ class Case(ABC):
     def parse(cls, text: str) -> Self:
         """Read the one-line form.
 
-        Raises ConfigError for an unknown name or a value of the wrong kind.
+        Raises ConfigError for an unknown name, a name that stands twice or a value of the wrong kind.
         """
-        known = {f.name: f for f in fields(cls)}
+        kinds = get_type_hints(cls)
+        known = {f.name: kinds[f.name] for f in fields(cls)}
         given: dict[str, Any] = {}
         for token in text.split():
-            name, equals, value = token.partition("=")
+            name, equals, word = token.partition("=")
             if name not in known:
                 raise ConfigError(f"case: {name!r} is none of {', '.join(known)} [{text}]")
-            given[name] = _value(value) if equals else True
+            if name in given:
+                raise ConfigError(f"case: {name} stands twice [{text}]")
+            given[name] = value = _value(word) if equals else True
+            if not _is_of(known[name], value):
+                raise ConfigError(f"case: {name} must be {_spelled(known[name])}, got {value!r} [{text}]")
         return cls(**given)
 
 
@@ -97,5 +104,22 @@ def _token(name: str, value: Any) -> str:
 def _value(text: str) -> Any:
     try:
         return literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError):
         return text
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    """Whether a value is of an annotated kind; integers are sizes, indices and seeds, none of which is negative."""
+    if get_origin(kind) is UnionType:
+        return any(_is_of(one, value) for one in get_args(kind))
+    if get_origin(kind) is tuple:
+        parts = get_args(kind)
+        return isinstance(value, tuple) and len(value) == len(parts) and all(map(_is_of, parts, value))
+    if kind is float:
+        return type(value) in (int, float) and isfinite(value)
+    return type(value) is kind and (kind is not int or value >= 0)
+
+
+def _spelled(kind: Any) -> str:
+    names = {int: "an integer >= 0", float: "a finite number", bool: "a word without a value", str: "a recipe"}
+    return names.get(kind) or str(kind)

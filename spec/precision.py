@@ -95,8 +95,8 @@ class Contract:
     """What an implementation promised: its io format, its level, and the freedom of its elementary functions.
 
     exp, tanh, erf, rsqrt are the admitted relative errors of these functions, trig the absolute one of sine and cosine
-    at the given argument, all in units of u; key_block is the smallest block of keys of an online softmax, float32_scalars
-    says whether a scale may have been rounded to float32. Contract N4.
+    at the given argument, all in units of u (contract N4). key_block is the smallest block of keys of an online
+    softmax; float32_scalars says whether a scale may have been rounded to float32.
     """
 
     io: Format

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.recipes.attention import BIASES, LAYOUTS, MASKS, QUERIES_KEYS, VALUES
 from gaugeblock.conformance.strategies import Draw
-from gaugeblock.spec.attention import Dims, Window
+from gaugeblock.spec.attention import Dims, Window, options
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.conventions import Conventions
+from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import Contract, Format
 from gaugeblock.spec.reference import attention as reference
 from gaugeblock.spec.reference.bounded import Expected
@@ -56,9 +57,13 @@ class AttentionCase(Case):
     def __post_init__(self) -> None:
         pick(QUERIES_KEYS, "qk", self.qk)
         pick(VALUES, "v", self.v)
+        pick(LAYOUTS, "layout", self.layout)
         for recipes, name, chosen in ((MASKS, "mask", self.mask), (BIASES, "bias", self.bias)):
             if chosen:
                 pick(recipes, name, chosen)
+        options(self.window, self.scale)
+        if self.D < 1 or self.K < 1 or self.H % self.K:
+            raise ConfigError(f"case: D and K must be at least 1, and H a multiple of K [{self.dims}]")
 
     @property
     def dims(self) -> Dims:
@@ -138,8 +143,6 @@ class AttentionCase(Case):
 
 def pick(recipes: Mapping[str, object], name: str, chosen: str) -> None:
     """Refuse a recipe that does not exist."""
-    from gaugeblock.spec.errors import ConfigError
-
     if chosen not in recipes:
         raise ConfigError(f"case: {name} must be one of {', '.join(recipes)}, got {chosen!r}")
 
