@@ -9,7 +9,7 @@ import numpy as np
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.verdict import Status, Verdict, judge, same_bits
 from gaugeblock.spec.backend import Backend, Numpy
-from gaugeblock.spec.features import unsupported_by
+from gaugeblock.spec.features import FEATURES, unsupported_by
 from gaugeblock.spec.precision import EXACT, FORMATS, HALF, Contract, Format, Level, declared_level
 from gaugeblock.spec.reference.bounded import Bits, Expected
 
@@ -93,9 +93,12 @@ class Cell:
 
     def fit(self, case: C) -> C:
         """The case without the features that the backend declares unsupported; the check's own needs stay."""
-        for feature in unsupported_by(self.backend.unsupported, self.offer, self.dtype, case.used()):
-            if feature not in self.needs:
-                case = case.without(feature)
+        for _ in FEATURES:  # to be without one feature may mean to use another, which goes in its turn
+            used = unsupported_by(self.backend.unsupported, self.offer, self.dtype, case.used())
+            spare = [feature for feature in used if feature not in self.needs]
+            if not spare:
+                break
+            case = case.without(spare[0])
         return case
 
     def raw(self, case: Case, inputs: Inputs) -> Any:

@@ -110,16 +110,20 @@ def run(request: Request, console: Console) -> list[dict[str, Any]]:
     waiting, done = list(enumerate(request.backends)), {}
     running: list[tuple[int, Child]] = []
     with tempfile.TemporaryDirectory(prefix="gaugeblock-") as place, _progress(console) as bars:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                number, word = waiting.pop(0)
-                running.append((number, _start(request, word, workers, Path(place) / str(number))))
-            time.sleep(0.1)
-            for number, child in list(running):
-                bars(child)
-                if child.process.poll() is not None:
-                    running.remove((number, child))
-                    done[number] = _finished(child)
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    number, word = waiting.pop(0)
+                    running.append((number, _start(request, word, workers, Path(place) / str(number))))
+                time.sleep(0.1)
+                for number, child in list(running):
+                    bars(child)
+                    if child.process.poll() is not None:
+                        running.remove((number, child))
+                        done[number] = _finished(child)
+        finally:
+            for _, child in running:
+                child.process.terminate()
     return [line for number in sorted(done) for line in done[number]]
 
 
@@ -129,7 +133,7 @@ def _start(request: Request, word: str, workers: int, place: Path) -> Child:
     out, log = place / "run.jsonl", place / "log"
     with log.open("wb") as file:
         process = subprocess.Popen(
-            _command(request, word, workers, place, out), stdout=file, stderr=subprocess.STDOUT, env=_environment()
+            _command(request, word, workers, place, out), stdout=file, stderr=subprocess.STDOUT, env=_environment(place)
         )
     return Child(word, out, log, process)
 
@@ -153,10 +157,11 @@ def _command(request: Request, word: str, workers: int, place: Path, out: Path) 
     return [*pytest, *isolated, *parallel, *gauge, *([] if request.seed is None else [f"--gauge-seed={request.seed}"])]
 
 
-def _environment() -> dict[str, str]:
-    """The user's environment, without their pytest settings and with one thread, so that workers do not fight."""
+def _environment(place: Path) -> dict[str, str]:
+    """The user's environment, without their pytest settings, with one thread so that workers do not fight."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    return {**dict.fromkeys(ONE_THREAD, "1"), **kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HYPOTHESIS_STORAGE_DIRECTORY": str(place / "hypothesis")}
+    return {**dict.fromkeys(ONE_THREAD, "1"), **kept, **own}
 
 
 def _finished(child: Child) -> list[dict[str, Any]]:
