@@ -47,6 +47,10 @@ class Case(ABC):
         keywords = {name: x for name, x in arrays.items() if name not in self.positional}
         return first, {**keywords, **self.options()}
 
+    def asked(self, io: Format) -> Mapping[str, Any]:
+        """The keywords that ask for a result in the format, where no array of the call has it."""
+        return {}
+
     @abstractmethod
     def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         """What the reference gives for these arrays."""
@@ -60,8 +64,8 @@ class Case(ABC):
         """The nearest case that does not use this feature."""
 
     @abstractmethod
-    def result(self, inputs: Inputs) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """The shape and dtype that the result must have."""
+    def result(self, inputs: Inputs) -> tuple[tuple[int, ...], np.dtype[Any] | None]:
+        """The shape and dtype that the result must have; None is the dtype of the cell."""
 
     @abstractmethod
     def size(self, inputs: Inputs) -> float:

@@ -110,7 +110,7 @@ class Cell:
     def invoke(self, case: Case, arrays: Mapping[str, Any]) -> Any:
         """Call the case's method on arrays of the backend's own kind."""
         first, keywords = case.arguments(arrays)
-        return getattr(self.backend, case.method)(*first, **keywords)
+        return getattr(self.backend, case.method)(*first, **keywords, **case.asked(self.io))
 
     def call(self, case: Case, inputs: Inputs | None = None) -> Numpy:
         """The backend's result as a NumPy array of the right shape and dtype.
@@ -186,8 +186,8 @@ class Cell:
         raise self._difference(case, inputs, law, first, second, wanted & ~agree)
 
     def _within_both(self, case: Case, inputs: Inputs, first: Numpy, second: Numpy, wanted: Bits) -> None:
-        expected = self.expected(case, inputs)
-        both = Expected(first.astype(np.float64), np.where(wanted, 2 * expected.err, np.inf))
+        err = self.expected(case, inputs).err
+        both = Expected(first.astype(np.float64), 2 * err, free=~wanted)
         self.against(case, second, both, inputs)
 
     def _difference(
@@ -208,7 +208,8 @@ class Cell:
             self.tally.notes.append(text)
 
     def _of_right_kind(self, case: Case, got: Numpy, inputs: Inputs) -> None:
-        shape, dtype = case.result(inputs)
+        shape, own = case.result(inputs)
+        dtype = own or self.io.dtype
         if got.shape != shape:
             problem = f"the result must have shape {shape}, got {got.shape}"
             raise Nonconformance(problem, case, clause=case.shape_clause, inputs=inputs)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from gaugeblock.conformance.checks import Plan, Record, run
-from gaugeblock.conformance.load import fit
+from gaugeblock.conformance.load import ready
 from gaugeblock.conformance.selection import dtypes_of, known_dtypes, of_backend, selected
 from gaugeblock.spec.backend import Backend
 
@@ -23,7 +23,7 @@ def check_backend(
     backend declares, where empty); profile is quick, default or thorough.
     Raises ConfigError for what it does not know, or where the backend does not fit the interface.
     """
-    fit(type(backend), type(backend).__name__)
+    ready(backend, type(backend).__name__)
     known_dtypes(dtypes)
     plan = Plan(profile, seed, case=case)
     chosen = [check for check in selected(only, case) if of_backend(check, backend)]

@@ -125,7 +125,7 @@ def parse_case(text: str) -> tuple[Check, Case]:
     """
     name, _, rest = text.strip().partition(" ")
     check = registry().get(name)
-    if check is None or check.case_type is None:
+    if check is None or check.cases is None or check.case_type is None:
         raise ConfigError(f"case: the first word must name a check with cases, got {name!r} [{text}]")
     try:
         return check, check.case_type.parse(rest)

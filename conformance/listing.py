@@ -23,11 +23,12 @@ def components() -> Iterator[str]:
 
 
 def sections() -> Iterator[str]:
-    """Each section of the source document with the clauses that cover it."""
+    """Each section of the source document with the clauses that cover it, or a part of it such as 9.1."""
     for number, title in SECTIONS.items():
-        covering = [c.id for c in all_clauses().values() if number in c.sections]
+        covering = [c.id for c in all_clauses().values() if any(f"{s}.".startswith(f"{number}.") for s in c.sections)]
         yield f"{number:<4} {title}"
-        yield from textwrap.wrap(", ".join(covering) or "-", 100, initial_indent="     ", subsequent_indent="     ")
+        indent = {"initial_indent": "     ", "subsequent_indent": "     "}
+        yield from textwrap.wrap(", ".join(covering) or "-", 100, break_on_hyphens=False, **indent)
 
 
 def clauses() -> Iterator[str]:

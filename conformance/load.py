@@ -1,8 +1,9 @@
 """From the word on the command line to a backend: found, fitted against the interface, made."""
 
 import inspect
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
@@ -11,13 +12,21 @@ from types import ModuleType
 from typing import Any
 
 from gaugeblock.spec.backend import Backend
-from gaugeblock.spec.components import INTERFACES, offered
+from gaugeblock.spec.components import COMPONENTS, INTERFACES, offered
+from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError, GaugeblockError, NotAvailable
 from gaugeblock.spec.features import FEATURES, validate
 from gaugeblock.spec.precision import FORMATS, Level
 
 GROUP = "gaugeblock.backends"
 FORMS = "NAME, module:attribute or path/file.py:attribute, each with an optional @variant"
+KINDS: Mapping[str, type] = {
+    "dtypes": Collection,
+    "level": Mapping,
+    "conventions": Conventions,
+    "unsupported": Mapping,
+    "errors": Mapping,
+}
 
 
 def names() -> tuple[str, ...]:
@@ -34,22 +43,26 @@ def load(word: str) -> Backend:
     target, _, variant = word.partition("@")
     found = _by_place(target) if ":" in target else _by_name(target)
     if isinstance(found, type) and issubclass(found, Backend):
-        fit(found, word)
-        backend = _make(found, variant, word)
-    elif isinstance(found, Backend) and not variant:
-        fit(type(found), word)
-        backend = found
-    else:
+        _fit(found, word)
+        return ready(_make(found, variant, word), word)
+    if not isinstance(found, Backend):
         raise ConfigError(f"backends: {word!r} must be a subclass of gaugeblock.Backend, got {_kind(found)}")
+    if variant:
+        raise ConfigError(f"backends: {target} is an object, which has no variants, got {variant!r}")
+    return ready(found, word)
+
+
+def ready(backend: Backend, word: str) -> Backend:
+    """The backend itself, once its methods fit the interfaces that it subclasses and its declarations have a meaning.
+
+    Raises ConfigError; for methods it lists every mismatch with the line to paste.
+    """
+    _fit(type(backend), word)
     _declarations(backend, word)
     return backend
 
 
-def fit(cls: type[Backend], word: str) -> None:
-    """Compare a backend's methods with the interfaces that it subclasses.
-
-    Raises ConfigError that lists every mismatch with the line to paste.
-    """
+def _fit(cls: type[Backend], word: str) -> None:
     wrong = list(_mismatches(cls))
     if wrong:
         raise ConfigError(f"backends: {word} does not fit the interface:\n" + "\n".join(wrong))
@@ -71,7 +84,11 @@ def _problems(offer: str, wanted: Any, method: Any, cls: type[Backend]) -> Itera
     if getattr(method, "__isabstractmethod__", False):
         yield "is missing"
         return
-    want, have = (list(inspect.signature(m).parameters.values()) for m in (wanted, method))
+    try:
+        want, have = (list(inspect.signature(m).parameters.values()) for m in (wanted, method))
+    except (TypeError, ValueError):
+        yield "has no signature that Python can read"
+        return
     first = [p.name for p in want if p.kind is p.POSITIONAL_OR_KEYWORD]
     if [p.name for p in have if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)][: len(first)] != first:
         yield f"must take {', '.join(first)} in this order"
@@ -95,7 +112,9 @@ def _takes(name: str, have: list[inspect.Parameter]) -> bool:
 
 
 def _left_out(feature: str, cls: type[Backend]) -> bool:
-    return any(key.partition("@")[0] == feature for key in cls.unsupported)
+    """Whether a feature is declared unsupported in every dtype."""
+    declared: Any = cls.unsupported if isinstance(cls.unsupported, Mapping) else ()
+    return feature in declared or all(f"{feature}@{dtype}" in declared for dtype in cls.dtypes or FORMATS)
 
 
 def _is_required(p: inspect.Parameter) -> bool:
@@ -117,9 +136,11 @@ def _by_name(name: str) -> Any:
         return found[0].load()
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
-        if package == "gaugeblock":
-            raise
-        raise NotAvailable(f"{package} is not installed (pip install 'gaugeblock[{name}]')") from missing
+        ours = found[0].value.startswith("gaugeblock.")
+        how = f" (pip install 'gaugeblock[{name}]')" if ours else ""
+        raise NotAvailable(f"{package} is not installed{how}") from missing
+    except Exception as error:
+        raise _import_error(found[0].value, error) from error
 
 
 def _by_place(target: str) -> Any:
@@ -147,11 +168,13 @@ def _from_file(path: Path) -> ModuleType:
     except Exception as error:
         raise _import_error(str(path), error) from error
     finally:
-        sys.path.pop(0)
+        sys.path.append(sys.path.pop(0))  # last from now on: found by an import inside a method, and in nobody's way
     return module
 
 
 def _from_module(name: str) -> ModuleType:
+    if not {"", os.getcwd()} & set(sys.path):
+        sys.path.append(os.getcwd())  # as `python -m` has it, also where a script was started
     try:
         return import_module(name)
     except Exception as error:
@@ -176,6 +199,9 @@ def _make(cls: type[Backend], variant: str, word: str) -> Backend:
 
 def _declarations(backend: Backend, word: str) -> None:
     backend.name = backend.name or type(backend).__name__  # type: ignore[misc]
+    for name, kind in KINDS.items():
+        if not isinstance(getattr(backend, name), kind):
+            raise ConfigError(f"backends: {name} must be a {kind.__name__}, got {getattr(backend, name)!r} [{word}]")
     if not offered(backend):
         raise ConfigError(f"backends: {word} offers no component; subclass one of {', '.join(_interfaces())}")
     if not backend.dtypes or not set(backend.dtypes) <= set(FORMATS):
@@ -183,11 +209,19 @@ def _declarations(backend: Backend, word: str) -> None:
             f"backends: {word} must declare dtypes, a set of {', '.join(FORMATS)}; got {set(backend.dtypes)}"
         )
     for key, level in backend.level.items():
-        if key.rpartition("@")[2] not in FORMATS or not isinstance(level, Level):
+        component, _, dtype = key.rpartition("@")
+        if component not in ("", *COMPONENTS) or dtype not in FORMATS or not isinstance(level, Level):
             raise ConfigError(
                 f'backends: level maps "dtype" or "component@dtype" to Level, got {key!r}: {level!r} [{word}]'
             )
+    for theirs, ours in backend.errors.items():
+        if not (_is_error(theirs, Exception) and _is_error(ours, GaugeblockError)):
+            raise ConfigError(f"backends: errors maps exceptions to gaugeblock's, got {theirs!r}: {ours!r} [{word}]")
     validate(backend.unsupported)
+
+
+def _is_error(found: object, kind: type[Exception]) -> bool:
+    return isinstance(found, type) and issubclass(found, kind)
 
 
 def _interfaces() -> list[str]:

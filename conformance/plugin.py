@@ -1,7 +1,9 @@
 """The pytest plug-in: it acts on nothing but the checks of gaugeblock.conformance."""
 
 import json
+import math
 import secrets
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
 RUN = pytest.StashKey["Run"]()
 PROPERTY = "gaugeblock"
+CRASHED = "crashed while running"  # how pytest-xdist words the report of a worker that is gone
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except GaugeblockError as refusal:
         _refuse(config, str(refusal))
     if main:
-        config.pluginmanager.register(Recorder(run))
+        config.pluginmanager.register(Recorder(run, getattr(config.option, "timeout", None) or 0.0))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -60,7 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     run = metafunc.config.stash.get(RUN, None)
     if run is None:
-        raise pytest.UsageError("gaugeblock: say which backend to check with --gauge-backend")
+        raise pytest.Collector.CollectError("gaugeblock: say which backend to check with --gauge-backend")
     cells = run.cells(check)
     metafunc.parametrize("gauge", cells, ids=[f"{cell.name}-{cell.dtype}" for cell in cells])
 
@@ -106,15 +109,27 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 class Recorder:
     """Collects the records in the one process that every report reaches."""
 
-    def __init__(self, run: "Run") -> None:
-        self.run = run
+    def __init__(self, run: "Run", timeout: float) -> None:
+        self.run, self.timeout = run, timeout
+        self.begun: dict[str, float] = {}
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.begun[nodeid] = time.monotonic()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         found = dict(report.user_properties).get(PROPERTY)
         if found is not None and report.when == "call":
             self.run.add(json.loads(str(found)))
         elif found is None and report.failed:
-            self.run.lost(report.nodeid, _last_line(report))
+            self.run.lost(report.nodeid, self._why(report))
+
+    def _why(self, report: pytest.TestReport) -> str:
+        """Why there is no record; a process that is gone cannot say whether it died or was ended by the timeout."""
+        if CRASHED not in str(report.longrepr):
+            return _last_line(report)
+        took = time.monotonic() - self.begun.get(report.nodeid, math.inf)
+        late = 0 < self.timeout <= took
+        return f"no result within {self.timeout:g} s" if late else "the process died during this check"
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

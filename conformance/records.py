@@ -11,6 +11,7 @@ from typing import Any
 from gaugeblock import __version__
 from gaugeblock.conformance.checks import Plan, Record, label
 from gaugeblock.spec.backend import Backend
+from gaugeblock.spec.errors import ConfigError
 
 SCHEMA = 1
 OUTCOMES = (
@@ -50,8 +51,24 @@ def declared(backend: Backend) -> dict[str, Any]:
         "level": {key: str(level) for key, level in backend.level.items()},
         "conventions": str(backend.conventions),
         "unsupported": dict(backend.unsupported),
-        "describe": dict(backend.describe()),
+        "describe": _described(backend),
     }
+
+
+def _described(backend: Backend) -> dict[str, str]:
+    try:
+        return {str(name): str(value) for name, value in backend.describe().items()}
+    except Exception as error:
+        raise ConfigError(f"backends: describe() of {label(backend)} raised {type(error).__name__}: {error}") from error
+
+
+def distinct(words: dict[str, str], name: str, word: str) -> None:
+    """Enter by which word the backend of this name was asked for.
+
+    Raises ConfigError if another word has the name: a report could not tell the two apart.
+    """
+    if words.setdefault(name, word) != word:
+        raise ConfigError(f"backends: {words[name]} and {word} are both called {name!r}; give one of them another name")
 
 
 def line(record: Record | Mapping[str, Any]) -> str:

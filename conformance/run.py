@@ -48,7 +48,7 @@ class Run:
         known_dtypes(options.gauge_dtype)
         plan = Plan(options.gauge_profile, options.gauge_seed, case=options.gauge_case)
         run = cls(
-            {word: _loaded(word) for word in options.gauge_backend},
+            _apart({word: _loaded(word) for word in options.gauge_backend}),
             options.gauge_dtype,
             selected(options.gauge_only, options.gauge_case),
             plan,
@@ -64,8 +64,7 @@ class Run:
     @property
     def summary(self) -> str:
         seed = "" if self.plan.seed is None else f", seed {self.plan.seed}"
-        names = (b.name if isinstance(b, Missing) else label(b) for b in self.backends.values())
-        return f"{', '.join(names)}; profile {self.plan.profile}{seed}"
+        return f"{', '.join(map(_name, self.backends.values()))}; profile {self.plan.profile}{seed}"
 
     def cells(self, check: Check) -> list[CellSpec]:
         """The cells of a check; none if it was not asked for."""
@@ -104,15 +103,17 @@ class Run:
         if found is None or found[1] not in checks.registry():
             return
         check = checks.registry()[found[1]]
-        self.add(vars(Record(check.name, check.clauses, check.component, found[2], found[3], "error", why)))
+        record = Record(check.name, check.clauses, check.component, found[2], found[3], "error", why)
+        record.target = next((word for word, backend in self.backends.items() if _name(backend) == found[2]), "")
+        self.add(vars(known.apply(self.known, record)))
 
     def finish(self) -> bool:
         """Record the entries of the known-failure list whose clause holds after all; whether there are any."""
-        for entry, record in known.passing(self.known, self.done):
+        for entry, record in known.passing(self.known, self.done) if not self.plan.case else ():
             why = f"{entry.clause} is listed as a known failure ({entry.reason}), but holds"
             self.surprises.append(why)
             unexpected = Record(record.check, (entry.clause,), record.component, record.backend, record.dtype)
-            unexpected.outcome, unexpected.reason = "unexpected-pass", why
+            unexpected.outcome, unexpected.reason, unexpected.target = "unexpected-pass", why, record.target
             self.write(unexpected)
         return bool(self.surprises)
 
@@ -121,6 +122,18 @@ class Run:
         if self.out:
             with self.out.open("a", encoding="utf-8") as file:
                 file.write(records.line(record) + "\n")
+
+
+def _name(backend: Backend | Missing) -> str:
+    return backend.name if isinstance(backend, Missing) else label(backend)
+
+
+def _apart(backends: dict[str, Backend | Missing]) -> dict[str, Backend | Missing]:
+    """The backends, if no two of them go by one name in the report."""
+    words: dict[str, str] = {}
+    for word, backend in backends.items():
+        records.distinct(words, _name(backend), word)
+    return backends
 
 
 def _loaded(word: str) -> Backend | Missing:

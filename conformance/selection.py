@@ -59,10 +59,13 @@ def of_backend(check: Check, backend: Backend | Missing) -> bool:
 
 
 def _matching(word: str, checks: list[Check]) -> list[Check]:
-    if word in COMPONENTS:
-        return [check for check in checks if check.component == word]
-    named = [check for check in checks if check.name == word]
+    named = [check for check in checks if word in (check.component, check.name)]
     if named:
         return named
+    if word in COMPONENTS:
+        raise ConfigError(f"only: the component {word} has no checks yet")
     found = clause(word)
-    return [check for check in checks if found.id in check.clauses]
+    citing = [check for check in checks if found.id in check.clauses]
+    if not citing:
+        raise ConfigError(f"only: {found.id} has no check: {found.unchecked}")
+    return citing

@@ -26,6 +26,7 @@ from gaugeblock.spec.precision import FORMATS as DTYPES
 FORMATS = ("terminal", "markdown", "json")
 SETTINGS = "[pytest]\npython_files = test_*.py\nfilterwarnings = default\n"
 PLUGINS = ("gaugeblock.conformance.plugin", "xdist.plugin", "pytest_timeout")
+RESTARTS = 10_000  # more than there are cells
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -54,6 +55,8 @@ class Request:
         selected(self.only, self.case)
         if self.known:
             known_failures.read(self.known)
+        if self.out and (self.out.is_dir() or not self.out.parent.is_dir()):
+            raise ConfigError(f"out: must be a file in a folder that exists, got {self.out}")
         if self.profile == "thorough" and self.seed is None and not self.case:
             return replace(self, seed=secrets.randbelow(2**31))
         return self
@@ -71,6 +74,11 @@ class Child:
     @property
     def lines(self) -> list[dict[str, Any]]:
         return records.read(self.out)
+
+    @property
+    def names(self) -> list[str]:
+        """What its backends call themselves, once they are loaded."""
+        return [one["name"] for line in self.lines if line["kind"] == "run" for one in line["backends"]]
 
 
 def report(request: Request, format: str, console: Console) -> int:
@@ -104,11 +112,15 @@ def _ordered(found: list[Record]) -> list[Record]:
 
 
 def run(request: Request, console: Console) -> list[dict[str, Any]]:
-    """Check every backend in a process of its own, as many at once as there are jobs; the lines of their records."""
+    """Check every backend in a process of its own, as many at once as there are jobs; the lines of their records.
+
+    Raises ConfigError where a backend cannot be used, or where two go by one name; the other processes are then ended.
+    """
     jobs = request.jobs or os.cpu_count() or 1
-    workers = max(1, jobs // len(request.backends))
-    waiting, done = list(enumerate(request.backends)), {}
+    waiting, done = list(enumerate(dict.fromkeys(request.backends))), {}
+    workers = max(1, jobs // len(waiting))
     running: list[tuple[int, Child]] = []
+    words: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="gaugeblock-") as place, _progress(console) as bars:
         try:
             while waiting or running:
@@ -118,12 +130,15 @@ def run(request: Request, console: Console) -> list[dict[str, Any]]:
                 time.sleep(0.1)
                 for number, child in list(running):
                     bars(child)
+                    for name in child.names:
+                        records.distinct(words, name, child.word)
                     if child.process.poll() is not None:
                         running.remove((number, child))
                         done[number] = _finished(child)
         finally:
             for _, child in running:
                 child.process.terminate()
+                child.process.wait()
     return [line for number in sorted(done) for line in done[number]]
 
 
@@ -142,15 +157,9 @@ def _command(request: Request, word: str, workers: int, place: Path, out: Path) 
     plugins = [part for name in PLUGINS for part in ("-p", name)]
     pytest = [sys.executable, "-m", "pytest", "-q", "-c", str(place / "pytest.ini"), "--rootdir", str(place)]
     isolated = ["--noconftest", "-p", "no:cacheprovider", *plugins, "--pyargs", "gaugeblock.conformance"]
-    # a hanging or dying backend ends its worker, not the run: hence a worker also for one job
-    parallel = [
-        "-n",
-        str(0 if request.case else workers),
-        "--timeout",
-        str(request.timeout),
-        "--timeout-method",
-        "thread",
-    ]
+    # a hanging or dying backend ends its worker, not the run: hence a worker also for one job, and as many as it takes
+    parallel = ["-n", str(1 if request.case else workers), "--max-worker-restart", str(RESTARTS)]
+    parallel += ["--timeout", str(request.timeout), "--timeout-method", "thread"]
     options = {"profile": request.profile, "case": request.case, "known": request.known, "out": str(out)}
     gauge = [f"--gauge-backend={word}", *(f"--gauge-{name}={value}" for name, value in options.items() if value)]
     gauge += [f"--gauge-only={word}" for word in request.only] + [f"--gauge-dtype={name}" for name in request.dtypes]

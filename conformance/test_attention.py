@@ -17,7 +17,7 @@ from gaugeblock.conformance.laws.attention import (
     with_key,
     with_other_rows,
 )
-from gaugeblock.conformance.refusals import named, refused, unsupported
+from gaugeblock.conformance.refusals import named, offers, refused, unsupported
 from gaugeblock.conformance.refusals.attention import malformed, using
 from gaugeblock.conformance.strategies.attention import (
     ANY_QK,
@@ -119,6 +119,16 @@ def test_true_means_may_attend(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
+@attn("ATTN-MASK", needs=("mask",), cases=partial(cases, sizes=WIDE, qk=("abyss",), v=("parity",), mask=("evens",)))
+def test_mask_beats_any_score(cell: Cell, case: Case) -> None:
+    cell.judge(case)
+
+
+@attn("ATTN-BIAS", needs=("bias",), cases=partial(cases, sizes=WIDE, qk=("normal",), v=("constant",), bias=("abyss",)))
+def test_finite_bias_hides_nothing(cell: Cell, case: Case) -> None:
+    cell.judge(case)
+
+
 @attn(
     "ATTN-MASK-BROADCAST",
     needs=("mask",),
@@ -128,7 +138,7 @@ def test_mask_broadcasts(cell: Cell, case: Case) -> None:
     inputs = case.inputs(cell.io)
     full = np.broadcast_to(inputs["mask"], (case.B, case.H, case.T, case.S)).copy()
     cell.judge(case, inputs)
-    if "mask.heads" not in cell.backend.unsupported:
+    if offers(cell, "mask.heads"):
         cell.judge(case, change(inputs, mask=full))
 
 
@@ -315,7 +325,7 @@ def test_heads_are_independent(cell: Cell, case: Case) -> None:
     "ATTN-STRIDES",
     cases=partial(cases, sizes=WIDE, layout=("strided", "repeated"), mask=("", "heads"), bias=("", "full")),
 )
-def test_views_equal_their_copies(cell: Cell, case: Case) -> None:
+def test_strided_and_broadcast_views(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
@@ -366,7 +376,7 @@ def test_no_keys(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
-@attn("ATTN-NONFINITE", cases=partial(cases, sizes=LONG, qk=("normal",), v=("normal",)))
+@attn("ATTN-NONFINITE", cases=partial(cases, qk=("normal",), v=("normal",), causal=(False, True)))
 def test_nan_goes_where_it_is_read(cell: Cell, case: Case) -> None:
     nan_propagates(cell, case)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from gaugeblock.spec.attention import Attention
+from gaugeblock.spec.positions import Alibi, LearnedPositions, Sinusoidal
 
 COMPONENTS = (
     "attention",
@@ -16,7 +17,14 @@ COMPONENTS = (
 )
 
 # component -> what a backend may offer of it, by the prefix that its features have -> the interface to subclass
-INTERFACES: Mapping[str, Mapping[str, type]] = {"attention": {"attention": Attention}}
+INTERFACES: Mapping[str, Mapping[str, type]] = {
+    "attention": {"attention": Attention},
+    "positions": {
+        "sinusoidal": Sinusoidal,
+        "learned_positions": LearnedPositions,
+        "alibi": Alibi,
+    },
+}
 
 SECTIONS: Mapping[str, str] = {
     "1": "The big picture",

@@ -25,10 +25,30 @@ _ATTENTION = {
     "empty.queries": "no queries (T = 0)",
     "empty.keys": "no keys (S = 0)",
 }
+_SINUSOIDAL = {
+    "base": "a base other than 10000",
+    "positions.rows": "positions of their own for each batch row, (B, T)",
+    "positions.far": "positions of 4096 and beyond",
+    "empty.positions": "no positions (T = 0)",
+}
+_LEARNED_POSITIONS = {
+    "positions.rows": "positions of their own for each batch row, (B, T)",
+    "empty.positions": "no positions (T = 0)",
+}
+_ALIBI = {
+    "heads": "a number of heads that is no power of two",
+    "positions": "positions other than keys 0 to S - 1 and the last T of them as queries",
+    "positions.rows": "positions of their own for each batch row, (B, T) or (B, S)",
+    "positions.far": "positions of 4096 and beyond",
+    "empty.positions": "no queries or no keys (T = 0 or S = 0)",
+}
 _TOGETHER = ("mask", "bias", "causal", "window")
 
 FEATURES: Mapping[str, str] = {
     **{f"attention.{name}": meaning for name, meaning in _ATTENTION.items()},
+    **{f"sinusoidal.{name}": meaning for name, meaning in _SINUSOIDAL.items()},
+    **{f"learned_positions.{name}": meaning for name, meaning in _LEARNED_POSITIONS.items()},
+    **{f"alibi.{name}": meaning for name, meaning in _ALIBI.items()},
     **{f"attention.{a}+{b}": f"{a} and {b} in one call" for a, b in combinations(_TOGETHER, 2)},
 }
 

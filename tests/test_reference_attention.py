@@ -227,4 +227,4 @@ def test_a_row_that_two_routes_empty_is_free_where_they_are_declared_to_differ()
     mask = np.array([[False, True], [True, True]])[None, None]
     got = attention(zero, zero, v, mask=mask, causal=True, conventions=conventions)
     assert got.empty[0, 0].tolist() == [True, False]
-    assert got.free[0, 0].tolist() == [True, False]
+    assert got.free[0, 0, :, 0].tolist() == [True, False]

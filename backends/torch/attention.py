@@ -36,16 +36,22 @@ class TorchAttention(Attention):
         square_causal = causal and d.T == d.S and mask is None and bias is None and window is None and d.H == d.K
         attend = None if square_causal else _attend(d, mask, bias, causal, window, q.device)
         grouped = q.reshape(d.B, d.K, d.H // d.K * d.T, d.D)  # (B, K, H/K * T, D): shared keys are read, not repeated
-        with self._kernels():
+        with self._kernels(q, k):
             mixed = F.scaled_dot_product_attention(
                 grouped, k, v, attn_mask=_fold(d, attend), is_causal=square_causal, scale=scale
             )
-        mixed = mixed.reshape(d.B, d.H, d.T, d.E)
-        # the fused CPU kernel gives zeros for a query that holds NaN when there are few keys
-        return mixed + (q * 0).sum(dim=-1, keepdim=True) if self.fused else mixed
+        return mixed.reshape(d.B, d.H, d.T, d.E)
 
-    def _kernels(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.fused else sdpa_kernel(SDPBackend.MATH)
+    def _kernels(self, q: Tensor, k: Tensor) -> AbstractContextManager[None]:
+        """The fused kernels, but not for NaN on the CPU, where they give zeros for a row whose scores are all NaN."""
+        return nullcontext() if self.fused and not _hold_nan(q, k) else sdpa_kernel(SDPBackend.MATH)
+
+
+def _hold_nan(q: Tensor, k: Tensor) -> bool:
+    """Whether scores may be NaN; only asked of values on the host, so that nothing waits for a device or a tracer."""
+    if q.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    return not bool(q.isfinite().all() and k.isfinite().all())
 
 
 def _attend(

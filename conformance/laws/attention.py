@@ -38,6 +38,8 @@ def with_key(cell: Cell, case: AttentionCase, law: str) -> None:
     k[:, :, chosen] = K_POISON * rng.normal(size=k[:, :, chosen].shape)
     v[:, :, chosen] = case.poison * rng.choice([1.0, 0.5], v[:, :, chosen].shape)
     blind = ~np.any(seen & chosen, axis=-1, keepdims=True)  # (B, H, T, 1)
+    if cell.backend.conventions.empty_row != "zeros":
+        blind &= np.any(seen, axis=-1, keepdims=True)  # a declared mean reads what the row does not see
     changed = change(inputs, k=case.laid_out(k), v=case.laid_out(v))
     cell.same(case, inputs, changed, law, where=blind)
 
@@ -66,10 +68,9 @@ def equal_within(
 ) -> None:
     """The result for these inputs must be the one expected before they were moved; rows is the order of its queries."""
     if rows is not None:
-        free = np.broadcast_to(expected.free, expected.empty.shape)
-        expected = Expected(
-            expected.value[:, :, rows], expected.err[:, :, rows], expected.empty[:, :, rows], free[:, :, rows]
-        )
+        free = np.broadcast_to(expected.free, expected.value.shape)
+        fields = expected.value, expected.err, expected.empty, free
+        expected = Expected(*(x[:, :, rows] for x in fields))
     cell.against(case, cell.call(case, inputs), expected, inputs)
 
 
@@ -159,7 +160,7 @@ def recovered_scale(cell: Cell, case: AttentionCase) -> None:
 
 def _scale_of(p: Real, S: int) -> Real:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.log(p * (S - 1) / (1 - p)))
+        return np.asarray(np.log(np.clip(p, 0, 1) * (S - 1) / (1 - np.clip(p, 0, 1))))
 
 
 def scale_name(used: float, case: AttentionCase) -> str:
@@ -170,23 +171,31 @@ def scale_name(used: float, case: AttentionCase) -> str:
 
 
 def nan_propagates(cell: Cell, case: AttentionCase) -> None:
-    """A NaN in q, k or v reaches every output that depends on it, and the others stay within their bound."""
+    """A NaN in q, k or v reaches every output that depends on it; the outputs that do not stay within their bound.
+
+    A row that does not see the key that holds the NaN is outside the contract.
+    """
     inputs = case.inputs(cell.io)
+    seen = visible(cell, case, inputs)
     heads = served_by(case.dims, cell.backend.conventions)
-    b, g, i, j, e = (case.at % n for n in (case.B, case.K, case.T, case.S, case.E))
-    expected = cell.expected(case, inputs)
-    for name, at in (("q", (b, g, i)), ("k", (b, g, j)), ("v", (b, g, j, e))):
-        poisoned = inputs[name].copy()
-        poisoned[at] = np.nan
-        reached = np.zeros(expected.value.shape, bool)
-        served = heads == g if name in "kv" else np.arange(case.H) == g
-        rows = slice(i, i + 1) if name == "q" else slice(None)
-        reached[b, served, rows, slice(e, e + 1) if name == "v" else slice(None)] = True
-        value = np.where(reached, np.nan, expected.value)
-        cell.against(
-            case,
-            cell.call(case, change(inputs, **{name: poisoned})),
-            Expected(value, np.where(reached, 0.0, expected.err), expected.empty, expected.free),
-            inputs,
-            f"a NaN in {name} must reach the outputs that depend on it, and no others",
-        )
+    b, h, i, j, e = (case.at % n for n in (case.B, case.H, case.T, case.S, case.E))
+    batch, own = np.arange(case.B)[:, None, None, None] == b, (heads == heads[h])[None, :, None, None]
+    query = (np.arange(case.H)[:, None, None] == h) & (np.arange(case.T)[:, None] == i)
+    column = np.arange(case.E) == e
+    reads, hides = seen[..., j : j + 1], ~seen[..., j : j + 1]  # (B, H, T, 1)
+    sees = np.any(seen, axis=-1, keepdims=True)
+    _nan(cell, case, inputs, "q", (b, h, i), batch & query & sees, np.zeros((), bool))
+    _nan(cell, case, inputs, "k", (b, heads[h], j), batch & own & reads, batch & own & hides)
+    _nan(cell, case, inputs, "v", (b, heads[h], j, e), batch & own & reads & column, batch & own & hides)
+
+
+def _nan(
+    cell: Cell, case: AttentionCase, inputs: Inputs, name: str, at: tuple[int, ...], reached: Bits, free: Bits
+) -> None:
+    poisoned = inputs[name].copy()
+    poisoned[at] = np.nan
+    clean = cell.expected(case, inputs)
+    value, err = np.where(reached, np.nan, clean.value), np.where(reached, 0.0, clean.err)
+    law = f"a NaN in {name} must reach the outputs that depend on it, and no others"
+    got = cell.call(case, change(inputs, **{name: poisoned}))
+    cell.against(case, got, Expected(value, err, clean.empty, clean.free | free), inputs, law)

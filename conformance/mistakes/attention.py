@@ -10,6 +10,7 @@ import numpy as np
 from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.cell import Cell, change
 from gaugeblock.conformance.strategies.attention import AttentionCase
+from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.reference import attention as reference
 from gaugeblock.spec.reference.bounded import Expected
 
@@ -30,7 +31,7 @@ def mistakes(cell: Cell, case: AttentionCase, inputs: Inputs) -> Iterator[tuple[
         scaled = (inputs["bias"].astype(np.float64) * case.scaled_by).astype(inputs["bias"].dtype)
         yield "the bias is ignored", made(without)
         yield "the bias is added before scaling", made(change(inputs, bias=scaled))
-        yield "the bias is subtracted", made(change(inputs, bias=-inputs["bias"]))
+        yield "the bias is subtracted", made(change(inputs, bias=_negated(inputs["bias"])))
     yield from ((text, made(inputs, **options)) for text, options in _diagonals(case))
     if case.H != case.K:
         heads = np.minimum(np.arange(case.H) // case.K, case.K - 1)
@@ -44,6 +45,11 @@ def _varied(cell: Cell, case: AttentionCase, inputs: Inputs, **options: Any) -> 
     expected = reference.attention(**given, contract=cell.contract(), conventions=conventions)
     own = reference.attention(**given, conventions=conventions).err
     return replace(expected, err=expected.err + own)
+
+
+def _negated(bias: Numpy) -> Numpy:
+    """The bias with its sign flipped, but for -inf, which stays a mask."""
+    return np.where(np.isfinite(bias.astype(np.float64)), -bias, bias)
 
 
 def _scales(case: AttentionCase) -> Iterator[tuple[str, float]]:

@@ -97,6 +97,14 @@ def _probe(d: Dims, rng: Rng) -> Pair:
     return q, np.broadcast_to(k, (d.B, d.K, d.S, d.D)).copy()
 
 
+def _abyss(d: Dims, rng: Rng) -> Pair:
+    """Even keys at a score of -12000, odd ones at 0: a finite fill of -1e4 is not below the even ones."""
+    root = np.sqrt(12000.0 / np.sqrt(d.D))
+    q = np.full((d.B, d.H, d.T, d.D), root)
+    k = np.where(np.arange(d.S)[:, None] % 2, 0.0, -root)
+    return q, np.broadcast_to(k, (d.B, d.K, d.S, d.D)).copy()
+
+
 def _v_normal(d: Dims, rng: Rng) -> Real:
     return rng.normal(size=(d.B, d.K, d.S, d.E))
 
@@ -109,6 +117,11 @@ def _v_index(d: Dims, rng: Rng) -> Real:
 def _v_first(d: Dims, rng: Rng) -> Real:
     """Key 0 holds one, the others zero: the output is the weight of key 0."""
     return np.broadcast_to((np.arange(d.S) == 0)[:, None] * 1.0, (d.B, d.K, d.S, d.E)).copy()
+
+
+def _v_parity(d: Dims, rng: Rng) -> Real:
+    """Even keys hold one, odd ones zero."""
+    return np.broadcast_to((np.arange(d.S) % 2 == 0)[:, None] * 1.0, (d.B, d.K, d.S, d.E)).copy()
 
 
 def _v_head(d: Dims, rng: Rng) -> Real:
@@ -152,9 +165,13 @@ def _hide(d: Dims, rng: Rng) -> Real:
 
 
 def _shifted(d: Dims, rng: Rng) -> Real:
-    """A row-wise constant on top of integers: the softmax does not see it, an unshifted exponential does."""
+    """A row-wise constant that the softmax does not see and an unshifted exponential does.
+
+    On top of it integers, or one key far above the others, which is certain even where scores are stored in half.
+    """
     shift = rng.choice([-960.0, 0.0, 960.0], (1, d.H, d.T, 1))
-    return shift + rng.integers(0, 8, (1, d.H, d.T, d.S))
+    above = np.where(np.arange(d.S) == rng.integers(0, d.S, (1, d.H, d.T, 1)), 0.0, -480.0)
+    return shift + (above if rng.random() < 0.5 else rng.integers(0, 8, (1, d.H, d.T, d.S)))
 
 
 def _infinite(d: Dims, rng: Rng) -> Real:
@@ -192,11 +209,13 @@ QUERIES_KEYS: Mapping[str, Callable[[Dims, Rng], Pair]] = {
     "winner": _winner,
     "polytope": _polytope,
     "probe": _probe,
+    "abyss": _abyss,
 }
 VALUES: Mapping[str, Callable[[Dims, Rng], Real]] = {
     "normal": _v_normal,
     "index": _v_index,
     "first": _v_first,
+    "parity": _v_parity,
     "head": _v_head,
     "constant": _v_constant,
     "integers": _v_integers,
@@ -212,6 +231,7 @@ MASKS: Mapping[str, Callable[[Dims, Rng], Bits]] = {
     "empty": _some_empty,
     "all": lambda d, rng: np.ones((1, 1, 1, 1), bool),
     "none": lambda d, rng: np.zeros((1, 1, 1, 1), bool),
+    "evens": lambda d, rng: (np.arange(d.S) % 2 == 0)[None, None, None, :],
 }
 BIASES: Mapping[str, Callable[[Dims, Rng], Real]] = {
     "normal": lambda d, rng: 2 * rng.normal(size=(1, d.H, d.T, d.S)),
@@ -219,6 +239,7 @@ BIASES: Mapping[str, Callable[[Dims, Rng], Real]] = {
     "keys": lambda d, rng: 2 * rng.normal(size=(d.B, 1, 1, d.S)),
     "zero": lambda d, rng: np.zeros((1, 1, d.T, d.S)),
     "shifted": _shifted,
+    "abyss": lambda d, rng: np.full((1, 1, d.T, d.S), -30000.0),
     "infinite": _infinite,
     "hide": _hide,
 }

@@ -29,11 +29,15 @@ def malformed(cell: Cell) -> Iterator[Malformed]:
     yield wrong("the heads do not divide", q, _heads(k, 3), _heads(v, 3))
     yield wrong("v has other heads than k", q, k, _heads(v, 3))
     yield wrong("q has rank 3", q[0], k, v, must=False)
+    yield wrong("k has rank 3", q, k[0], v, must=False)
+    yield wrong("v has rank 3", q, k, v[0], must=False)
+    yield wrong("q and k have no width", q[..., :0], k[..., :0], v, must=False)
     other = FLOAT16 if cell.dtype != "float16" else FLOAT32
     yield _call(DTypeError, "k has another dtype", q, k.astype(other.dtype), v, must=False)
     if offers(cell, "mask"):
         mask = np.ones((1, 1, 1, case.S - 1), bool)
         yield wrong("the mask's key axis is neither S nor 1", q, k, v, mask=mask)
+        yield wrong("the mask has rank 2", q, k, v, mask=np.ones((1, case.S), bool), must=False)
         integers = np.ones((1, 1, 1, 1), np.int64)
         yield _call(DTypeError, "the mask holds integers", q, k, v, mask=integers, must=False)
     if offers(cell, "bias"):

@@ -62,7 +62,7 @@ def _element(failure: dict[str, Any]) -> str:
         return where + _wrong(failure)
     if allowed == 0:
         return f"{where}   must be equal" + _wrong(failure)
-    return f"{where}   allowed ±{allowed:.2g}" + (f"  ({ratio:.2g} × too far)" if ratio > 1 else "") + _wrong(failure)
+    return f"{where}   allowed ±{allowed:.2g}" + (f"  ({ratio:.3g} × too far)" if ratio > 1 else "") + _wrong(failure)
 
 
 def _wrong(failure: dict[str, Any]) -> str:

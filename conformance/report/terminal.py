@@ -31,7 +31,7 @@ def show(console: Console, runs: Sequence[dict[str, Any]], records: Sequence[Rec
         _block(console, group)
     _notes(console, records)
     for name in dict.fromkeys(r.backend for r in records):
-        console.print(summary(name, [r for r in records if r.backend == name]), highlight=False)
+        console.print(summary(name, [r for r in records if r.backend == name]), highlight=False, markup=False)
 
 
 def worst(outcomes: Iterable[str]) -> str:
@@ -100,7 +100,7 @@ def _tighter(records: Sequence[Record]) -> str:
 
 def _table(name: str, records: Sequence[Record]) -> Table:
     dtypes = [dtype for dtype in FORMATS if any(r.dtype == dtype for r in records)]
-    table = Table(title=name, title_justify="left", box=None, pad_edge=False, header_style="")
+    table = Table(title=escape(name), title_justify="left", box=None, pad_edge=False, header_style="")
     for column in ("clause", *dtypes):
         table.add_column(column, no_wrap=True)
     for clause, cells in by_clause(records).items():

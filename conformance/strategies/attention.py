@@ -57,10 +57,9 @@ class AttentionCase(Case):
     def __post_init__(self) -> None:
         pick(QUERIES_KEYS, "qk", self.qk)
         pick(VALUES, "v", self.v)
-        pick(LAYOUTS, "layout", self.layout)
-        for recipes, name, chosen in ((MASKS, "mask", self.mask), (BIASES, "bias", self.bias)):
-            if chosen:
-                pick(recipes, name, chosen)
+        for recipes, name in ((MASKS, "mask"), (BIASES, "bias"), (LAYOUTS, "layout")):
+            if getattr(self, name):
+                pick(recipes, name, getattr(self, name))
         options(self.window, self.scale)
         if self.D < 1 or self.K < 1 or self.H % self.K:
             raise ConfigError(f"case: D and K must be at least 1, and H a multiple of K [{self.dims}]")

@@ -53,7 +53,7 @@ def attention(
         output  = weights @ v
 
     q (B, H, T, D), k (B, K, S, D), v (B, K, S, E), mask and bias (B|1, H|1, T|1, S|1) -> value and err
-    (B, H, T, E) float64, empty and free (B, H, T). scale=None is 1 / sqrt(D).
+    (B, H, T, E) float64, empty (B, H, T), free (B, H, T, 1). scale=None is 1 / sqrt(D).
     Raises ShapeError. Clauses: all of spec/clauses/attention.md.
     Source: Vaswani et al. 2017, eq. 1; Higham 2002, sections 3.1-3.4; Jeannerod and Rump 2013, theorem 2.1.
     """
@@ -214,7 +214,8 @@ def mix(weights: Weights, v: Bounded, visible: Bits, contract: Contract) -> Boun
     most = np.minimum(weights.value + w, 1.0)
     size = most @ (np.abs(v.value) + v.err)
     middle = np.median(v.value, axis=-2, keepdims=True) if v.value.shape[-2] else np.zeros(())
-    centred = np.minimum(w @ np.abs(v.value), w @ np.abs(v.value - middle))
+    mean = np.mean(value, axis=-2, keepdims=True) if value.shape[-2] else np.zeros(())
+    centred = reduce(np.minimum, (w @ np.abs(v.value - c) for c in (np.zeros(()), middle, mean)))
     err = centred + weights.unnormalized * size + most @ v.err
     lost = 2 * acc.eta * (visible @ (np.abs(v.value) > 0)) + 2 * acc.eta * (visible @ np.abs(v.value))
     err = err + lost
@@ -240,7 +241,7 @@ def fill_empty_rows(
     alone = {route: ~np.any(bits, axis=-1) for route, bits in shown.items()}
     value, err, free = mixed.value, np.where(empty[..., None], 0.0, mixed.err), np.zeros_like(empty)
     if S == 0 or set(chosen) <= {"zeros"}:
-        return Expected(value, err, empty, free)
+        return Expected(value, err, empty)
     everything = np.ones_like(visible)
     even = softmax(Bounded(np.zeros(visible.shape), np.zeros(visible.shape)), everything, contract)
     mean = mix(even, v, everything, contract)
@@ -253,7 +254,7 @@ def fill_empty_rows(
         value, err = _fill(chosen[0], undecided[..., None], value, err, mean)
     else:
         free = undecided  # emptied by routes together that alone are declared to differ
-    return Expected(value, err, empty, free)
+    return Expected(value, err, empty, free[..., None])
 
 
 def _fill(rule: EmptyRow, here: Bits, value: Real, err: Real, mean: Bounded) -> tuple[Real, Real]:

@@ -28,8 +28,8 @@ class Bounded:
 class Expected(Bounded):
     """What a call should give.
 
-    empty marks the output rows that depend on no key (they are exact), free the rows on which the declared
-    conventions say nothing; both have the shape of value without its last axis.
+    empty marks the output rows that depend on no key (they are exact) and has the shape of value without its last
+    axis; free marks the elements on which nothing is promised, and broadcasts to value.
     """
 
     empty: Bits = field(default_factory=lambda: np.zeros((), bool))
