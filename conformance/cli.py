@@ -32,7 +32,9 @@ def check(
     profile: Annotated[str, typer.Option(help="quick, default or thorough.")] = "default",
     seed: Annotated[int | None, typer.Option(help="Draw these examples instead of the usual ones.")] = None,
     jobs: Jobs = None,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Longest time for one check.")] = 300.0,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Longest time for one check (default 300, thorough 1800).")
+    ] = None,
     case: Annotated[str, typer.Option(metavar="TEXT", help="Run this one case, as a failure prints it.")] = "",
     known: Annotated[str, typer.Option(metavar="FILE.toml", help="Known failures, each with its reason.")] = "",
     out: Annotated[Path | None, typer.Option(metavar="RUN.jsonl", help="Write the record there.")] = None,

@@ -40,7 +40,7 @@ class Request:
     profile: str
     seed: int | None
     jobs: int | None
-    timeout: float
+    timeout: float | None
     case: str
     known: str
     out: Path | None
@@ -159,11 +159,16 @@ def _command(request: Request, word: str, workers: int, place: Path, out: Path) 
     isolated = ["--noconftest", "-p", "no:cacheprovider", *plugins, "--pyargs", "gaugeblock.conformance"]
     # a hanging or dying backend ends its worker, not the run: hence a worker also for one job, and as many as it takes
     parallel = ["-n", str(1 if request.case else workers), "--max-worker-restart", str(RESTARTS)]
-    parallel += ["--timeout", str(request.timeout), "--timeout-method", "thread"]
+    parallel += ["--timeout", str(_timeout(request)), "--timeout-method", "thread"]
     options = {"profile": request.profile, "case": request.case, "known": request.known, "out": str(out)}
     gauge = [f"--gauge-backend={word}", *(f"--gauge-{name}={value}" for name, value in options.items() if value)]
     gauge += [f"--gauge-only={word}" for word in request.only] + [f"--gauge-dtype={name}" for name in request.dtypes]
     return [*pytest, *isolated, *parallel, *gauge, *([] if request.seed is None else [f"--gauge-seed={request.seed}"])]
+
+
+def _timeout(request: Request) -> float:
+    """The longest that one check may take: long enough for a slow machine that others use too."""
+    return request.timeout or (1800.0 if request.profile == "thorough" else 300.0)
 
 
 def _environment(place: Path) -> dict[str, str]:
