@@ -41,6 +41,11 @@ class Case(ABC):
     def options(self) -> Mapping[str, Any]:
         """The scalar keywords of the call that are not at their default."""
 
+    @property
+    def called(self) -> str:
+        """The backend's method that the case calls; a case of several methods says which one."""
+        return self.method
+
     def arguments(self, arrays: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The positional and the keyword arguments of the call; a positional array that the case has not is None."""
         first = [arrays.get(name) for name in self.positional]

@@ -110,7 +110,7 @@ class Cell:
     def invoke(self, case: Case, arrays: Mapping[str, Any]) -> Any:
         """Call the case's method on arrays of the backend's own kind."""
         first, keywords = case.arguments(arrays)
-        return getattr(self.backend, case.method)(*first, **keywords, **case.asked(self.io))
+        return getattr(self.backend, case.called)(*first, **keywords, **case.asked(self.io))
 
     def call(self, case: Case, inputs: Inputs | None = None) -> Numpy:
         """The backend's result as a NumPy array of the right shape and dtype.

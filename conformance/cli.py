@@ -106,7 +106,7 @@ def mutants(
 def main() -> None:
     """Run the command line; a refusal is one message on stderr, never a traceback."""
     try:
-        status = app(standalone_mode=True)
+        status = app(standalone_mode=True, prog_name="gaugeblock")
     except NotAvailable as missing:
         print(f"gaugeblock: not-available: {missing}", file=sys.stderr)
         status = 3

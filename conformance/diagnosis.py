@@ -6,6 +6,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.cell import Cell, Nonconformance
 from gaugeblock.conformance.verdict import Status, judge
@@ -43,9 +45,12 @@ def _gives(got: Numpy, expected: Expected, size: float) -> bool:
 
 
 def _explanations(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint, Expected]]:
+    declared = cell.expected(case, inputs)
     for conventions, name, value in _siblings(cell.backend.conventions):
         changed = f"conventions = Conventions({_spelled(conventions)})"
         expected = case.expected(inputs, cell.contract(), conventions)
+        if np.array_equal(expected.value, declared.value, equal_nan=True):
+            continue  # a convention that says nothing of this call explains nothing
         yield (
             Hint(f"{name} is {value.replace('_', ' ')}", changed),
             _with_own(cell, case, inputs, expected, conventions),

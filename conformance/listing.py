@@ -12,6 +12,7 @@ from gaugeblock.spec.components import COMPONENTS, INTERFACES, SECTIONS
 from gaugeblock.spec.features import FEATURES
 
 REPOSITORY = "gaugeblock"
+LINES = textwrap.TextWrapper(100, initial_indent="     ", subsequent_indent="     ", break_on_hyphens=False)
 
 
 def components() -> Iterator[str]:
@@ -23,12 +24,16 @@ def components() -> Iterator[str]:
 
 
 def sections() -> Iterator[str]:
-    """Each section of the source document with the clauses that cover it, or a part of it such as 9.1."""
+    """Each section of the source document with the clauses that cover it, a part of it, or all of its chapter."""
     for number, title in SECTIONS.items():
-        covering = [c.id for c in all_clauses().values() if any(f"{s}.".startswith(f"{number}.") for s in c.sections)]
+        covering = [c.id for c in all_clauses().values() if any(_within(s, number) for s in c.sections)]
         yield f"{number:<4} {title}"
-        indent = {"initial_indent": "     ", "subsequent_indent": "     "}
-        yield from textwrap.wrap(", ".join(covering) or "-", 100, break_on_hyphens=False, **indent)
+        yield from LINES.wrap(", ".join(covering) or "-")
+
+
+def _within(one: str, other: str) -> bool:
+    """Whether one of two sections is the other or a part of it: 9.1 of 9."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def clauses() -> Iterator[str]:

@@ -113,7 +113,9 @@ def _takes(name: str, have: list[inspect.Parameter]) -> bool:
 
 def _left_out(feature: str, cls: type[Backend]) -> bool:
     """Whether a feature is declared unsupported in every dtype."""
-    declared: Any = cls.unsupported if isinstance(cls.unsupported, Mapping) else ()
+    declared: Any = cls.unsupported
+    if not isinstance(declared, Mapping):
+        return False
     return feature in declared or all(f"{feature}@{dtype}" in declared for dtype in cls.dtypes or FORMATS)
 
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 if TYPE_CHECKING:
+    from gaugeblock.conformance.checks import Check
     from gaugeblock.conformance.run import CellSpec, Run
 
 RUN = pytest.StashKey["Run"]()
 PROPERTY = "gaugeblock"
+INCOMPLETE = 3  # as the command line has it: what was asked for could not be checked
 CRASHED = "crashed while running"  # how pytest-xdist words the report of a worker that is gone
 
 
@@ -58,7 +60,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    check = getattr(metafunc.function, "check", None)
+    check = _check(metafunc.function)
     if check is None:
         return
     run = metafunc.config.stash.get(RUN, None)
@@ -76,8 +78,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in unasked]
 
 
+def _check(function: object) -> "Check | None":
+    """The check that a test function is; a user's own function may have an attribute of that name."""
+    found = getattr(function, "check", None)
+    if found is None:
+        return None
+    from gaugeblock.conformance.checks import Check
+
+    return found if isinstance(found, Check) else None
+
+
 def _has_no_cell(item: pytest.Item) -> bool:
-    if getattr(getattr(item, "function", None), "check", None) is None:
+    if _check(getattr(item, "function", None)) is None:
         return False
     from gaugeblock.conformance.run import CellSpec
 
@@ -88,7 +100,7 @@ def _has_no_cell(item: pytest.Item) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a check on its cell, hang the record on the item, and tell pytest what became of it."""
-    check = getattr(pyfuncitem.function, "check", None)
+    check = _check(pyfuncitem.function)
     if check is None:
         return None
     run = pyfuncitem.config.stash[RUN]
@@ -126,7 +138,7 @@ class Recorder:
     def _why(self, report: pytest.TestReport) -> str:
         """Why there is no record; a process that is gone cannot say whether it died or was ended by the timeout."""
         if CRASHED not in str(report.longrepr):
-            return _last_line(report)
+            return _message(report)
         took = time.monotonic() - self.begun.get(report.nodeid, math.inf)
         late = 0 < self.timeout <= took
         return f"no result within {self.timeout:g} s" if late else "the process died during this check"
@@ -135,16 +147,20 @@ class Recorder:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self.run.finish():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        elif session.exitstatus == pytest.ExitCode.OK and self.run.missing:
+            session.exitstatus = INCOMPLETE
 
 
-def _last_line(report: pytest.TestReport) -> str:
-    lines = [line for line in str(report.longrepr).strip().splitlines() if line.strip()]
-    return lines[-1] if lines else "the process ended"
+def _message(report: pytest.TestReport) -> str:
+    """What was raised, in one line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = str(crash.message if crash else report.longrepr).strip().splitlines()
+    return (lines[0] if crash else lines[-1]) if lines else "the process ended"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     run = config.stash.get(RUN, None)
-    for note in run.surprises if run else ():
+    for note in (*run.surprises, *run.missing) if run else ():
         terminalreporter.write_line(f"gaugeblock: {note}")
 
 

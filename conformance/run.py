@@ -117,6 +117,12 @@ class Run:
             self.write(unexpected)
         return bool(self.surprises)
 
+    @property
+    def missing(self) -> list[str]:
+        """The backends and dtypes that were asked for and cannot run here, and why."""
+        absent = (r for r in self.done if r.outcome == "not-available")
+        return list(dict.fromkeys(f"{r.backend} in {r.dtype} is not available: {r.reason}" for r in absent))
+
     def write(self, record: Any) -> None:
         """Append a line to the record at once, so that nothing is lost if the process dies."""
         if self.out:

@@ -187,7 +187,7 @@ def _finished(child: Child) -> list[dict[str, Any]]:
     for line in lines:
         if line["kind"] == "refused":
             raise ConfigError(line["message"])
-    if not lines:
+    if not any(line["kind"] == "plan" for line in lines):
         log = child.log.read_text(encoding="utf-8", errors="replace").strip()
         raise ConfigError(f"{child.word}: the checks could not be started\n" + "\n".join(log.splitlines()[-4:]))
     ran = {(line["check"], line["backend"], line["dtype"]) for line in lines if line["kind"] == "cell"}
@@ -230,4 +230,4 @@ def _say(console: Console, child: Child, said: set[str]) -> None:
     total = sum(len(line["cells"]) for line in lines if line["kind"] == "plan")
     if total and child.word not in said:
         said.add(child.word)
-        console.print(f"{child.word}: {total} cells", highlight=False)
+        console.print(f"{child.word}: {total} cells", highlight=False, markup=False)

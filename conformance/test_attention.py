@@ -22,6 +22,7 @@ from gaugeblock.conformance.refusals.attention import malformed, using
 from gaugeblock.conformance.strategies.attention import (
     ANY_QK,
     BATCHED,
+    FAR,
     GROUPED,
     LONG,
     NO_BATCH,
@@ -56,7 +57,11 @@ def test_long_rows(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
-@attn("ATTN-DTYPE", "ATTN-SHAPES", cases=partial(cases, qk=("normal",), mask=("", "random"), bias=("", "normal")))
+@attn(
+    "ATTN-DTYPE",
+    "ATTN-SHAPES",
+    cases=partial(cases, qk=("normal",), mask=("", "random", "keys", "none"), bias=("", "normal")),
+)
 def test_shape_and_dtype(cell: Cell, case: Case) -> None:
     cell.call(case)
 
@@ -121,6 +126,16 @@ def test_true_means_may_attend(cell: Cell, case: Case) -> None:
 
 @attn("ATTN-MASK", needs=("mask",), cases=partial(cases, sizes=WIDE, qk=("abyss",), v=("parity",), mask=("evens",)))
 def test_mask_beats_any_score(cell: Cell, case: Case) -> None:
+    cell.judge(case)
+
+
+@attn(
+    "ATTN-MASK",
+    needs=("mask", "rectangular"),
+    cases=partial(cases, sizes=FAR, qk=("normal",), mask=("last",)),
+    effort=0.2,
+)
+def test_mask_at_the_end_of_many_keys(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
@@ -227,9 +242,20 @@ def test_row_emptied_by_window(cell: Cell, case: Case) -> None:
 
 
 @attn(
+    "ATTN-EMPTY-ROW",
+    needs=("mask", "causal"),
+    cases=partial(cases, sizes=WIDE, mask=("keys", "empty"), causal=(True,)),
+)
+def test_row_emptied_by_mask_and_causal(cell: Cell, case: Case) -> None:
+    cell.strict_empty_rows = True
+    cell.judge(case)
+
+
+@attn(
     "ATTN-CAUSAL-ALIGN",
     needs=("causal",),
     cases=partial(cases, sizes=POOL, qk=("zero", "normal"), v=("index", "normal"), causal=(True,)),
+    effort=2,
 )
 def test_causal_alignment(cell: Cell, case: Case) -> None:
     cell.judge(case)
@@ -241,6 +267,16 @@ def test_causal_alignment(cell: Cell, case: Case) -> None:
     cases=partial(cases, sizes=LONG, qk=("zero", "normal"), v=("index",), window=WINDOWS, mask=("", "all")),
 )
 def test_window(cell: Cell, case: Case) -> None:
+    cell.judge(case)
+
+
+@attn(
+    "ATTN-WINDOW",
+    needs=("window", "rectangular"),
+    cases=partial(cases, sizes=FAR, qk=("normal",), window=((1, 0), (2, 0))),
+    effort=0.2,
+)
+def test_window_at_the_end_of_many_keys(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 

@@ -55,7 +55,8 @@ def parse(text: str, file: str) -> list[Clause]:
     component = file.rsplit("/", 1)[-1].removesuffix(".md")
     lines = text.splitlines()
     starts = [n for n, line in enumerate(lines) if _HEADING.match(line)]
-    found = [_clause(lines, n, end, component, file) for n, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+    ends = [*starts, len(lines)][1:]
+    found = [_clause(lines, start, end, component, file) for start, end in zip(starts, ends, strict=True)]
     return list(unique(found).values())
 
 

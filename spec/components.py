@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from gaugeblock.spec.attention import Attention
+from gaugeblock.spec.feedforward import Activations, FeedForward
+from gaugeblock.spec.normalization import LayerNorm, RMSNorm
 from gaugeblock.spec.positions import Alibi, LearnedPositions, Sinusoidal
 
 COMPONENTS = (
@@ -24,6 +26,8 @@ INTERFACES: Mapping[str, Mapping[str, type]] = {
         "learned_positions": LearnedPositions,
         "alibi": Alibi,
     },
+    "feedforward": {"activations": Activations, "feed_forward": FeedForward},
+    "normalization": {"layer_norm": LayerNorm, "rms_norm": RMSNorm},
 }
 
 SECTIONS: Mapping[str, str] = {

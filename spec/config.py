@@ -99,16 +99,18 @@ class RotaryConfig:
     def __post_init__(self) -> None:
         _number("RotaryConfig", "base", self.base)
         if not (isfinite(self.base) and self.base > 1):
-            raise refuse(ConfigError, "ROPE-ERRORS", f"base must be finite and above 1, got {self.base}", "RotaryConfig")
+            problem = f"base must be finite and above 1, got {self.base}"
+            raise refuse(ConfigError, "ROPE-ERRORS", problem, "RotaryConfig")
         if self.layout not in LAYOUTS:
             problem = f"layout must be one of {', '.join(LAYOUTS)}, got {self.layout!r}"
             raise refuse(ConfigError, "ROPE-ERRORS", problem, "RotaryConfig")
-        R = self.rotary_dim
+        R: object = self.rotary_dim
         if R is not None and (isinstance(R, bool) or not isinstance(R, int) or R < 2 or R % 2):
             problem = f"rotary_dim must be an even integer of at least 2, got {R!r}"
             raise refuse(ConfigError, "ROPE-ERRORS", problem, "RotaryConfig")
-        if self.scaling is not None and not isinstance(self.scaling, Scaling):
-            problem = f"scaling must be None, Linear, NTK, YaRN or Llama3, got {self.scaling!r}"
+        rule: object = self.scaling
+        if rule is not None and not isinstance(rule, Scaling):
+            problem = f"scaling must be None, Linear, NTK, YaRN or Llama3, got {rule!r}"
             raise refuse(ConfigError, "ROPE-ERRORS", problem, "RotaryConfig")
 
 

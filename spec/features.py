@@ -42,6 +42,53 @@ _ALIBI = {
     "positions.far": "positions of 4096 and beyond",
     "empty.positions": "no queries or no keys (T = 0 or S = 0)",
 }
+_ROTARY = {
+    "half": "the layout half",
+    "interleaved": "the layout interleaved",
+    "layout": "the keyword layout, where half is the only one",
+    "base": "a base other than 10000",
+    "rotary_dim": "a rotation of the first components only",
+    "odd_width": "an odd width, of which an even rotary_dim is rotated",
+    "scaling": "scaled frequencies, by any rule",
+    "scaling.linear": "frequencies divided by a factor",
+    "scaling.ntk": "a base grown by the NTK rule",
+    "scaling.yarn": "the YaRN rule",
+    "scaling.yarn.untruncated": "the YaRN rule without rounding the ends of its ramp",
+    "scaling.yarn.attention_factor": "the YaRN rule with an explicit attention_factor",
+    "scaling.llama3": "the rule of Llama 3",
+    "rotary_dim+scaling": "a partial rotation with scaled frequencies",
+    "positions.rows": "positions of their own for each batch row, (B, T)",
+    "positions.offset": "positions that do not start at 0",
+    "positions.gaps": "positions that are not consecutive",
+    "positions.far": "positions of 4096 and beyond",
+    "empty.batch": "no batch rows (B = 0)",
+    "empty.tokens": "no tokens (T = 0)",
+}
+_ACTIVATIONS = {
+    "gelu": "GELU by the error function",
+    "approximate": "the keyword approximate, and GELU by tanh with it",
+    "silu": "SiLU",
+    "beta": "a beta other than 1",
+    "empty": "an array without elements",
+}
+_FEED_FORWARD = {
+    "plain": "feed_forward, the network without a gate",
+    "swiglu": "swiglu, the network with a gate",
+    "activation.relu": 'activation="relu"',
+    "activation.gelu": 'activation="gelu", by the error function',
+    "activation.gelu_tanh": 'activation="gelu_tanh"',
+    "activation.silu": 'activation="silu"',
+    "bias": "biases in feed_forward",
+    "swiglu.bias": "biases in swiglu",
+    "rank": "an x of another rank than 3",
+    "empty": "no positions (an axis of length 0)",
+}
+_RMS_NORM = {
+    "weightless": "no weight (None)",
+    "eps.zero": "eps = 0",
+    "empty.rows": "no rows at all",
+}
+_LAYER_NORM = {**_RMS_NORM, "biasless": "no bias (None)"}
 _TOGETHER = ("mask", "bias", "causal", "window")
 
 FEATURES: Mapping[str, str] = {
@@ -49,7 +96,12 @@ FEATURES: Mapping[str, str] = {
     **{f"sinusoidal.{name}": meaning for name, meaning in _SINUSOIDAL.items()},
     **{f"learned_positions.{name}": meaning for name, meaning in _LEARNED_POSITIONS.items()},
     **{f"alibi.{name}": meaning for name, meaning in _ALIBI.items()},
+    **{f"rotary.{name}": meaning for name, meaning in _ROTARY.items()},
+    **{f"activations.{name}": meaning for name, meaning in _ACTIVATIONS.items()},
+    **{f"feed_forward.{name}": meaning for name, meaning in _FEED_FORWARD.items()},
     **{f"attention.{a}+{b}": f"{a} and {b} in one call" for a, b in combinations(_TOGETHER, 2)},
+    **{f"layer_norm.{name}": meaning for name, meaning in _LAYER_NORM.items()},
+    **{f"rms_norm.{name}": meaning for name, meaning in _RMS_NORM.items()},
 }
 
 

@@ -101,8 +101,6 @@ def options(eps: float, *, method: Method) -> None:
         raise _refusal(ConfigError, "ERRORS", f"eps must be a finite number >= 0, got {eps!r}", method)
 
 
-def _refusal(
-    kind: type[GaugeblockError], rule: str, problem: str, method: Method, detail: str = ""
-) -> GaugeblockError:
+def _refusal(kind: type[GaugeblockError], rule: str, problem: str, method: Method, detail: str = "") -> GaugeblockError:
     prefix = "LN" if method == "layer_norm" else "RMS"
     return refuse(kind, f"{prefix}-{rule}", problem, f"{method}({detail})" if detail else method)

@@ -35,7 +35,7 @@ class Sinusoidal(ABC):
 
 
 class LearnedPositions(ABC):
-    """Learned absolute positions (source 4, comparison of schemes; Devlin et al. 2019)."""
+    """Learned absolute positions (source 4.4, comparison of schemes; Devlin et al. 2019)."""
 
     @abstractmethod
     def learned_positions(self, table: Array, positions: Array) -> Array:
@@ -88,7 +88,7 @@ def sinusoidal(
     Raises ShapeError, DTypeError, PositionError, ConfigError. Clauses: POS-SHAPES, POS-RANGE, PE-EVEN, POS-ERRORS.
     """
     where = f"sinusoidal(positions={tuple(positions)}, dim={dim!r})"
-    if not isinstance(dim, int) or dim < 2 or dim % 2:
+    if not whole(dim) or dim < 2 or dim % 2:
         raise refuse(ConfigError, "PE-EVEN", f"dim must be an even integer of at least 2, got {dim!r}", where)
     if not (isfinite(base) and base >= 1):
         raise refuse(ConfigError, "POS-ERRORS", f"base must be finite and at least 1, got {base!r}", where)
@@ -123,7 +123,7 @@ def alibi(n_heads: int, dtype: str) -> None:
     Raises ConfigError, DTypeError. Clauses: POS-ERRORS.
     """
     where = f"alibi(n_heads={n_heads!r})"
-    if not isinstance(n_heads, int) or n_heads < 1:
+    if not whole(n_heads) or n_heads < 1:
         raise refuse(ConfigError, "POS-ERRORS", f"n_heads must be an integer of at least 1, got {n_heads!r}", where)
     wanted(dtype, where)
 
@@ -171,6 +171,11 @@ def within(name: str, values: Integers | None, below: int, where: str, *, rule: 
     for value in (int(np.min(values)), int(np.max(values))):
         if not 0 <= value < below:
             raise refuse(PositionError, rule, f"{name} must be in [0, {below}), got {value}", where)
+
+
+def whole(x: object) -> bool:
+    """Whether x is an integer of Python or NumPy, and not a truth value."""
+    return isinstance(x, int | np.integer) and not isinstance(x, bool)
 
 
 def wanted(dtype: str, where: str) -> None:

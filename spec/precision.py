@@ -44,6 +44,11 @@ class Format:
         return 2.0**self.emax * (2.0 - 2.0 ** (1 - self.p))
 
     @property
+    def limit(self) -> float:
+        """Every number below it rounds to a finite one: half a unit beyond the largest, where float64 can hold that."""
+        return self.max if self.p >= 53 else 2.0**self.emax * (2.0 - self.u)
+
+    @property
     def dtype(self) -> np.dtype[np.generic]:
         """The NumPy dtype that carries the format."""
         return np.dtype(ml_dtypes.bfloat16 if self.name == "bfloat16" else self.name)
@@ -94,14 +99,15 @@ def declared_level(levels: Mapping[str, Level], component: str, dtype: str) -> L
 class Contract:
     """What an implementation promised: its io format, its level, and the freedom of its elementary functions.
 
-    exp, tanh, erf, rsqrt are the admitted relative errors of these functions, trig the absolute one of sine and cosine
-    at the given argument, all in units of u (contract N4). key_block is the smallest block of keys of an online
+    exp, log, tanh, erf, rsqrt are the admitted relative errors of these functions, trig the absolute one of sine and
+    cosine at the given argument, all in units of u (contract N4). key_block is the smallest block of keys of an online
     softmax; float32_scalars says whether a scale may have been rounded to float32.
     """
 
     io: Format
     level: Level = Level.STRICT
     exp: float = 8.0
+    log: float = 2.0
     tanh: float = 12.0
     erf: float = 32.0
     rsqrt: float = 4.0

@@ -2,15 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from numpy import dtype, ndarray
 
 from gaugeblock.spec.backend import Array
-from gaugeblock.spec.config import Layout, RotaryConfig, Scaling, YaRN
+from gaugeblock.spec.config import Layout, RotaryConfig, Scaling
 from gaugeblock.spec.errors import DTypeError, PositionError, ShapeError, refuse
 from gaugeblock.spec.precision import FORMATS
 
 Shape = Sequence[int]
+Integers = ndarray[Any, dtype[Any]]
 
 POSITIONS_END = 2**24  # the first integer behind which float32 no longer holds every integer
 
@@ -91,26 +93,17 @@ def options(base: float, layout: Layout, rotary_dim: int | None, scaling: Scalin
     RotaryConfig(base, layout, rotary_dim, scaling)
 
 
-def in_range(lowest: int, highest: int) -> None:
-    """Refuse positions outside [0, 2**24), given their lowest and their highest.
+def in_range(positions: Integers | None) -> None:
+    """Refuse positions outside [0, 2**24); None where they cannot be read without waiting for a device.
 
     Raises PositionError. Clauses: ROPE-RANGE.
     """
-    outside = lowest if lowest < 0 else highest
-    if not 0 <= outside < POSITIONS_END:
-        raise refuse(PositionError, "ROPE-RANGE", f"positions must lie in [0, {POSITIONS_END}), got {outside}", "rotate")
-
-
-def magnitude(scaling: Scaling | None) -> float:
-    """What the rotated components are multiplied by: 1, or YaRN's factor.
-
-    attention_factor, or 0.1 ln(factor) + 1 where none is given and factor > 1. Clauses: ROPE-YARN-MAGNITUDE.
-    """
-    if not isinstance(scaling, YaRN):
-        return 1.0
-    if scaling.attention_factor is not None:
-        return float(scaling.attention_factor)
-    return 0.1 * log(scaling.factor) + 1.0 if scaling.factor > 1 else 1.0
+    if positions is None or positions.size == 0:
+        return
+    lowest, highest = int(positions.min()), int(positions.max())
+    if lowest < 0 or highest >= POSITIONS_END:
+        problem = f"positions must lie in [0, {POSITIONS_END}), got {lowest if lowest < 0 else highest}"
+        raise refuse(PositionError, "ROPE-RANGE", problem, "rotate")
 
 
 def _require(holds: bool, problem: str, where: str) -> None:

@@ -8,11 +8,26 @@ import jax
 
 from gaugeblock.backends.jax.arrays import JaxArrays
 from gaugeblock.backends.jax.attention import JaxAttention
+from gaugeblock.backends.jax.feedforward import JaxActivations, JaxFeedForward
+from gaugeblock.backends.jax.normalization import JaxLayerNorm, JaxRMSNorm
+from gaugeblock.backends.jax.positions import JaxAlibi, JaxLearnedPositions, JaxSinusoidal
+from gaugeblock.backends.jax.rotary import JaxRotary
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import Level
 
 
-class JaxBackend(JaxAttention, JaxArrays):
+class JaxBackend(
+    JaxAttention,
+    JaxActivations,
+    JaxFeedForward,
+    JaxRotary,
+    JaxSinusoidal,
+    JaxLearnedPositions,
+    JaxAlibi,
+    JaxLayerNorm,
+    JaxRMSNorm,
+    JaxArrays,
+):
     """Every component in JAX; half precision is computed in float32 and rounded once.
 
     Variants: "" (float32 and half precision) and "x64", which switches the process to 64 bits and adds float64.
@@ -43,7 +58,7 @@ class JaxBackend(JaxAttention, JaxArrays):
 
 def _keep_compiled_code() -> None:
     """Switch the persistent compilation cache on, unless the user has chosen a place for it."""
-    if jax.config.read("jax_compilation_cache_dir"):
+    if jax.config.values["jax_compilation_cache_dir"]:
         return
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(home / "gaugeblock" / "jax"))

@@ -17,10 +17,13 @@ class JaxArrays(Backend):
     def asarray(self, x: Numpy) -> jax.Array:
         """x on the default device.
 
-        Raises DTypeError for float64 while 64-bit mode is off, where JAX would narrow it without a word.
+        Raises DTypeError for float64, and for integers beyond 32 bits, while 64-bit mode is off: JAX would narrow them
+        without a word.
         """
         if x.dtype == np.float64 and not jax.config.read("jax_enable_x64"):
             raise DTypeError("arrays: float64 needs 64-bit mode; use the backend jax@x64 [asarray]")
+        if x.dtype == np.int64 and not jax.config.read("jax_enable_x64") and np.any(x != x.astype(np.int32)):
+            raise DTypeError("arrays: integers beyond 32 bits need 64-bit mode; use the backend jax@x64 [asarray]")
         placed: jax.Array = jax.device_put(x)
         return placed
 

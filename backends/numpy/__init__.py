@@ -5,12 +5,27 @@ from collections.abc import Mapping
 import numpy as np
 
 from gaugeblock.backends.numpy.attention import NumpyAttention
+from gaugeblock.backends.numpy.feedforward import NumpyActivations, NumpyFeedForward
+from gaugeblock.backends.numpy.normalization import NumpyLayerNorm, NumpyRMSNorm
+from gaugeblock.backends.numpy.positions import NumpyAlibi, NumpyLearnedPositions, NumpySinusoidal
+from gaugeblock.backends.numpy.rotary import NumpyRotary
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import Level
 
 
-class NumpyBackend(NumpyAttention, Backend):
+class NumpyBackend(
+    NumpyAttention,
+    NumpyActivations,
+    NumpyFeedForward,
+    NumpyRotary,
+    NumpySinusoidal,
+    NumpyLearnedPositions,
+    NumpyAlibi,
+    NumpyLayerNorm,
+    NumpyRMSNorm,
+    Backend,
+):
     """Every component in NumPy; half precision is computed in float32 and rounded once."""
 
     name = "numpy"

@@ -6,13 +6,29 @@ import torch
 
 from gaugeblock.backends.torch.arrays import TorchArrays
 from gaugeblock.backends.torch.attention import TorchAttention
+from gaugeblock.backends.torch.feedforward import TorchActivations, TorchFeedForward
+from gaugeblock.backends.torch.normalization import TorchLayerNorm, TorchRMSNorm
+from gaugeblock.backends.torch.positions import TorchAlibi, TorchLearnedPositions, TorchSinusoidal
+from gaugeblock.backends.torch.rotary import TorchRotary
+from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError, NotAvailable
-from gaugeblock.spec.precision import Level
+from gaugeblock.spec.precision import HALF, Level
 
 VARIANTS = ("", "math", "cuda", "cuda-math")
 
 
-class TorchBackend(TorchAttention, TorchArrays):
+class TorchBackend(
+    TorchAttention,
+    TorchActivations,
+    TorchFeedForward,
+    TorchRotary,
+    TorchSinusoidal,
+    TorchLearnedPositions,
+    TorchAlibi,
+    TorchLayerNorm,
+    TorchRMSNorm,
+    TorchArrays,
+):
     """Every component in PyTorch.
 
     Variants: "" (CPU, fused kernels), "math" (CPU, the composite route), "cuda" and "cuda-math". The fused kernels
@@ -33,6 +49,11 @@ class TorchBackend(TorchAttention, TorchArrays):
         self.fused = not variant.endswith("math")
         held = Level.FUSED if self.fused else Level.STRICT
         self.level = {"bfloat16": held, "float16": held}
+        self.level |= {f"positions@{dtype}": Level.STRICT for dtype in HALF}
+        self.level |= {f"normalization@{dtype}": Level.STRICT for dtype in HALF}
+        self.level |= {f"feedforward@{dtype}": Level.STORED for dtype in HALF}
+        if self.device.type == "cuda":
+            self.conventions = Conventions(out_of_range="clamps")  # reading positions back would wait for the device
 
     def describe(self) -> Mapping[str, str]:
         return {

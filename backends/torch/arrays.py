@@ -1,5 +1,6 @@
 """The bridge between NumPy and PyTorch: same values, same strides, bfloat16 included."""
 
+import warnings
 from typing import Any
 
 import ml_dtypes
@@ -21,11 +22,9 @@ class TorchArrays(Backend):
 
     def asarray(self, x: Numpy) -> torch.Tensor:
         """x as a tensor on the backend's device; on the CPU with x's memory and strides."""
-        if not x.flags.writeable:
-            x = _writeable(x)
         if x.dtype == BFLOAT16:
-            return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16).to(self.device)
-        return torch.from_numpy(x).to(self.device)
+            return _shared(x.view(np.int16)).view(torch.bfloat16).to(self.device)
+        return _shared(x).to(self.device)
 
     def asnumpy(self, x: torch.Tensor) -> Numpy:
         """x as a NumPy array of the same dtype."""
@@ -35,6 +34,8 @@ class TorchArrays(Backend):
         return host.numpy()
 
 
-def _writeable(x: Numpy) -> Numpy:
-    """The same view, marked writeable: torch warns about read-only arrays, which we never write to."""
-    return np.lib.stride_tricks.as_strided(x, x.shape, x.strides, writeable=True)
+def _shared(x: Numpy) -> torch.Tensor:
+    """A tensor over x's memory; torch warns if x is read-only, as a broadcast view is, which we never write to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
+        return torch.from_numpy(x)

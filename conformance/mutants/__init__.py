@@ -20,6 +20,27 @@ MODULES = (
     "attention_window",
     "attention_precision",
     "attention_calls",
+    "positions_rotary",
+    "positions_rotary_tokens",
+    "positions_rotary_partial",
+    "positions_rotary_scaling",
+    "positions_rotary_yarn",
+    "positions_rotary_precision",
+    "positions_rotary_calls",
+    "normalization",
+    "normalization_rms",
+    "normalization_precision",
+    "normalization_calls",
+    "positions_sinusoidal",
+    "positions_alibi",
+    "positions_precision",
+    "positions_calls",
+    "feedforward",
+    "feedforward_gelu",
+    "feedforward_silu",
+    "feedforward_precision",
+    "feedforward_elements",
+    "feedforward_calls",
 )
 
 NOT_EXPRESSIBLE: Mapping[str, str] = {
@@ -27,6 +48,7 @@ NOT_EXPRESSIBLE: Mapping[str, str] = {
     "M07": "attention has no cache",
     "M14": "NaN and inf in a masked row are outside the contract, unless a backend declares nan_safe",
     "M24": "the merge of heads belongs to multihead",
+    "M38": "padding becomes positions in a model; here every row brings its own",
 }
 
 

@@ -84,7 +84,9 @@ class BiasOfTheFirstQuery(NumpyBackend):
 class BiasForgottenWithMask(NumpyBackend):
     """A mask takes the place of the bias."""
 
-    def attention(self, q: Array, k: Array, v: Array, *, mask: Given = None, bias: Given = None, **options: Any) -> Array:
+    def attention(
+        self, q: Array, k: Array, v: Array, *, mask: Given = None, bias: Given = None, **options: Any
+    ) -> Array:
         return super().attention(q, k, v, mask=mask, bias=bias if mask is None else None, **options)
 
 
@@ -113,7 +115,9 @@ class InfiniteBiasIgnored(NumpyBackend):
 class BiasReadAsMask(NumpyBackend):
     """A bias is read as a boolean mask: whatever is not zero may be attended."""
 
-    def attention(self, q: Array, k: Array, v: Array, *, mask: Given = None, bias: Given = None, **options: Any) -> Array:
+    def attention(
+        self, q: Array, k: Array, v: Array, *, mask: Given = None, bias: Given = None, **options: Any
+    ) -> Array:
         if bias is not None:
             mask = bias != 0 if mask is None else mask & (bias != 0)
         return super().attention(q, k, v, mask=mask, **options)

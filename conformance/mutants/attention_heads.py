@@ -103,7 +103,7 @@ class PaddedTile(NumpyBackend):
 
     def _softmax(self, scores: Array, visible: Array) -> Array:
         S = scores.shape[-1]
-        room = [(0, 0), (0, 0), (0, 0), (0, -S % self.tile if S > self.tile else 0)]
+        room = [(0, 0), (0, 0), (0, 0), (0, -S % self.tile if self.tile < S else 0)]
         return super()._softmax(np.pad(scores, room), np.pad(visible, room, constant_values=True))[..., :S]
 
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from gaugeblock.backends.numpy import NumpyBackend
@@ -10,6 +9,7 @@ from gaugeblock.backends.numpy.arrays import Array, upcast
 from gaugeblock.conformance.mutants import mutant
 from gaugeblock.conformance.mutants.attention_causal import band
 from gaugeblock.spec.attention import Dims, Window, dims
+from gaugeblock.spec.precision import FORMATS
 
 Given = Array | None
 
@@ -40,11 +40,7 @@ class MaskInverted(OtherMask):
         return ~mask
 
 
-@mutant(
-    killed_by=("ATTN-MASK-BROADCAST", "ATTN-MASKED-INERT"),
-    reports=("hyunwoongko/transformer#40",),
-    catalogue="M15",
-)
+@mutant(killed_by=("ATTN-MASK-BROADCAST",), reports=("hyunwoongko/transformer#40",), catalogue="M15")
 class MaskOfKeysHidesQueries(OtherMask):
     """A mask of keys is laid along the queries where their number allows it."""
 
@@ -63,7 +59,7 @@ class MaskTiledOverHeads(OtherMask):
     def _mask(self, d: Dims, mask: Array) -> Given:
         if mask.shape[0] == 1 or mask.shape[1] > 1:
             return mask
-        return mask[np.arange(d.B * d.H) % d.B, 0].reshape(d.B, d.H, *mask.shape[2:])
+        return np.asarray(mask[np.arange(d.B * d.H) % d.B, 0].reshape(d.B, d.H, *mask.shape[2:]))
 
 
 @mutant(killed_by=("ATTN-MASK-BROADCAST", "ATTN-BATCH-ROWS"), reports=("ml-explore/mlx-lm#1467",))
@@ -100,7 +96,7 @@ class MaskOfTheFirstQuery(OtherMask):
         return mask[:, :, :1]
 
 
-@mutant(killed_by=("ATTN-MASK", "ATTN-MASKED-INERT"))
+@mutant(killed_by=("ATTN-MASK", "ATTN-INTERSECT"))
 class MaskEndsWithTheLastTile(OtherMask):
     """After whole tiles of 16 keys, the mask is not applied to the rest."""
 
@@ -138,7 +134,9 @@ class MaskJoinsByUnion(NumpyBackend):
 class MaskAddedAsNumber(NumpyBackend):
     """The mask is added to the scores: True is one, False is zero."""
 
-    def attention(self, q: Array, k: Array, v: Array, *, mask: Given = None, bias: Given = None, **options: Any) -> Array:
+    def attention(
+        self, q: Array, k: Array, v: Array, *, mask: Given = None, bias: Given = None, **options: Any
+    ) -> Array:
         if mask is not None:
             bias = mask.astype(q.dtype) if bias is None else bias + mask.astype(q.dtype)
         return super().attention(q, k, v, bias=bias, **options)
@@ -157,7 +155,7 @@ class HiddenKeysLeak(NumpyBackend):
     """A hidden key keeps a weight of a millionth."""
 
     def _softmax(self, scores: Array, visible: Array) -> Array:
-        return super()._softmax(scores, visible) + scores.dtype.type(1e-6) * ~visible
+        return np.asarray(super()._softmax(scores, visible) + scores.dtype.type(1e-6) * ~visible)
 
 
 class Filled(NumpyBackend):
@@ -171,7 +169,7 @@ class Filled(NumpyBackend):
 
 
 @mutant(
-    killed_by=("ATTN-MASKED-INERT",),
+    killed_by=("ATTN-MASK",),
     reports=("huggingface/transformers#17306", "hyunwoongko/transformer#40"),
     catalogue="M11",
 )
@@ -240,12 +238,20 @@ class PlanesAdded(NumpyBackend):
     """In half precision mask and causal each add the lowest number: a row emptied by both is the mean of some keys."""
 
     def attention(
-        self, q: Array, k: Array, v: Array, *, mask: Given = None, causal: bool = False, bias: Given = None, **options: Any
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        *,
+        mask: Given = None,
+        causal: bool = False,
+        bias: Given = None,
+        **options: Any,
     ) -> Array:
         if q.dtype.itemsize > 2 or mask is None or not causal or bias is not None:
             return super().attention(q, k, v, mask=mask, causal=causal, bias=bias, **options)
         d = dims(q.shape, k.shape, v.shape, mask=mask.shape)
-        lowest = ml_dtypes.finfo(q.dtype).min
+        lowest = -FORMATS[q.dtype.name].max
         planes = (np.where(seen, 0, lowest).astype(q.dtype) for seen in (mask, band(d, d.S - d.T)))
         return super().attention(q, k, v, bias=np.add(*planes), **options)
 
@@ -261,5 +267,5 @@ class LowestNumberAdded(NumpyBackend):
     def _softmax(self, scores: Array, visible: Array) -> Array:
         if self.io.itemsize > 2:
             return super()._softmax(scores, visible)
-        added = upcast((scores + np.float32(ml_dtypes.finfo(self.io).min)).astype(self.io))
+        added = upcast((scores - scores.dtype.type(FORMATS[self.io.name].max)).astype(self.io))
         return super()._softmax(np.where(visible, scores, added), np.ones_like(visible))

@@ -134,7 +134,7 @@ class SoftmaxInHalf(KnowsTheFormat):
         return stored(exps / np.where(total == 0, 1, total), self.io)
 
 
-@mutant(killed_by=("ATTN-FORMULA", "ATTN-CONVEX"), dtypes=HALF)
+@mutant(killed_by=("ATTN-FORMULA",), dtypes=HALF)
 class AccumulatedInHalf(KnowsTheFormat):
     """The weighted values are added up in half precision; the default level is declared."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from gaugeblock.conformance.checks import Check, Plan, Record, registry, run
 from gaugeblock.conformance.mutants import Mutant, mutants
+from gaugeblock.conformance.mutants.obvious import obvious
 from gaugeblock.conformance.records import WRONG
 from gaugeblock.conformance.report.failure import blamed
 from gaugeblock.spec.clause import clauses
@@ -38,7 +39,8 @@ class Row:
     """A mutant and what killed it.
 
     killed_by are the clauses that it names, kills all the cells that do not conform; first is the check that kills
-    first, margin the largest ratio, missed the clauses that are named and do not kill.
+    first, margin the largest ratio, missed the clauses that are named and do not kill. obvious are the letters of the
+    laws that everybody writes which it breaks.
     """
 
     mutant: str
@@ -51,6 +53,7 @@ class Row:
     first: str
     margin: float | None
     missed: tuple[str, ...]
+    obvious: tuple[str, ...]
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
@@ -61,10 +64,6 @@ class Row:
     def clauses(self) -> tuple[str, ...]:
         """The clauses that kill it, in the order of the checks."""
         return tuple(dict.fromkeys(kill.clause for kill in self.kills))
-
-
-# To come with their components: which of the laws that everybody writes (scores of unit variance, no leak from the
-# future in plain float32, RoPE depends on the distance only, cached equals full) would have killed the mutant alone.
 
 
 def matrix(
@@ -120,6 +119,7 @@ def row(mutant: Mutant, dtypes: Sequence[str] = (), profile: str = "default") ->
         first=found[0].check if found else "",
         margin=max(ratios, default=None),
         missed=tuple(clause for clause in mutant.killed_by if clause not in by),
+        obvious=obvious(mutant.make()),
         seconds=perf_counter() - start,
     )
 
@@ -135,9 +135,9 @@ def kills(
 
 
 def killed_by(mutant: Mutant, clause: str, profile: str = "default") -> Kill | None:
-    """The first failure that a clause's own checks find in a mutant, and blame on that clause; None if there is none."""
-    own = [check for check in _checks(mutant) if clause in check.clauses]
-    found = (kill for dtype in mutant.dtypes for kill in kills(mutant, own, dtype, profile))
+    """The first failure that is blamed on a clause, sought among its own checks first; None if there is none."""
+    checks = sorted(_checks(mutant), key=lambda check: clause not in check.clauses)
+    found = (kill for dtype in mutant.dtypes for kill in kills(mutant, checks, dtype, profile))
     return next((kill for kill in found if kill.clause == clause), None)
 
 

@@ -232,6 +232,7 @@ MASKS: Mapping[str, Callable[[Dims, Rng], Bits]] = {
     "all": lambda d, rng: np.ones((1, 1, 1, 1), bool),
     "none": lambda d, rng: np.zeros((1, 1, 1, 1), bool),
     "evens": lambda d, rng: (np.arange(d.S) % 2 == 0)[None, None, None, :],
+    "last": lambda d, rng: (np.arange(d.S) >= d.S - 2)[None, None, None, :],
 }
 BIASES: Mapping[str, Callable[[Dims, Rng], Real]] = {
     "normal": lambda d, rng: 2 * rng.normal(size=(1, d.H, d.T, d.S)),

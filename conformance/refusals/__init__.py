@@ -1,6 +1,6 @@
 """Calls that have no meaning, and options that a backend says it does not have: what every component does with them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,6 +89,8 @@ def offers(cell: Cell, feature: str) -> bool:
 
 
 def _placed(cell: Cell, x: Any) -> Any:
+    if isinstance(x, Mapping):
+        return {name: _placed(cell, held) for name, held in x.items()}
     return cell.backend.asarray(x.copy()) if hasattr(x, "dtype") else x
 
 
@@ -99,5 +101,6 @@ def _stands_for(cell: Cell, error: Exception, wanted: type[GaugeblockError]) -> 
 
 def _shapes(call: Malformed) -> str:
     arrays: Inputs = {str(n): x for n, x in enumerate(call.positional) if hasattr(x, "shape")}
-    named = {name: x for name, x in call.keywords.items() if hasattr(x, "shape")}
+    mappings = [x for x in call.positional if isinstance(x, Mapping)]
+    named = {name: x for held in (*mappings, call.keywords) for name, x in held.items() if hasattr(x, "shape")}
     return ", ".join([*(str(x.shape) for x in arrays.values()), *(f"{n} {x.shape}" for n, x in named.items())])

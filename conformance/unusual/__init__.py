@@ -11,7 +11,7 @@ from gaugeblock.spec.components import COMPONENTS
 
 B = TypeVar("B", bound=type[Backend])
 
-MODULES = ("attention", "attention_declared")
+MODULES = ("attention", "attention_blocks", "attention_declared", "normalization", "positions_rotary", "positions")
 
 
 @dataclass(frozen=True)

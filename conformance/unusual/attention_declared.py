@@ -185,7 +185,7 @@ class Refusing(NumpyBackend):
 
 @correct
 class PlainKernel(Refusing):
-    """A kernel for square, ungrouped attention with D = E, a mask of keys or causal; the rest is declared unsupported."""
+    """A kernel that serves square, ungrouped attention with D = E, shared masks and causal, and declares the rest."""
 
     unsupported = {
         f"attention.{feature}": "the kernel has no such path"

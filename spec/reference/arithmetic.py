@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaugeblock.spec.precision import Contract, Format, Level
-from gaugeblock.spec.reference.bounded import Bounded, Real, inherited, is_exact_sum, matmul_size, rounded
+from gaugeblock.spec.reference.bounded import Bounded, Real, inherited, is_exact_sum, is_held, matmul_size, rounded
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,10 @@ class Arithmetic:
         return self.result(x) if self.contract.rounds_at(level) else x
 
     def result(self, x: Bounded) -> Bounded:
-        """x rounded once to the io format."""
-        return Bounded(x.value, rounded(x.value, x.err, self.contract.io))
+        """x rounded once to the io format; a number without error that the format holds is not changed."""
+        io = self.contract.io
+        kept = (x.err == 0) & is_held(x.value, io)
+        return Bounded(x.value, np.where(kept, 0.0, rounded(x.value, x.err, io)))
 
 
 def exact(value: Real | float) -> Bounded:

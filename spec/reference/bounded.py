@@ -53,7 +53,15 @@ def rounded(value: Real | float, err: Real | float, to: Format) -> Real:
     """
     size = np.abs(value) + err
     after = np.asarray(err + to.u * size + np.where(size > 0, to.eta, 0.0))
-    return np.where(size * (1 + to.u) <= to.max, after, np.inf)
+    return np.where(size < to.limit, after, np.inf)
+
+
+def is_held(value: Real | float, by: Format) -> Bits:
+    """Whether a format holds the number exactly, in a range in which it does not flush."""
+    size = np.abs(np.asarray(value, np.float64))
+    with np.errstate(over="ignore"):
+        same = np.asarray(value, np.float64).astype(by.dtype).astype(np.float64) == value
+    return np.asarray(same & ((size >= by.tiny) | (size == 0) | (not by.flush)))
 
 
 def compound(*relative: Any) -> Any:

@@ -13,7 +13,7 @@ from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.normalization import dims, options
 from gaugeblock.spec.precision import EXACT, FLOAT32, Contract, Format, Level
 from gaugeblock.spec.reference.arithmetic import Arithmetic, exact
-from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, compound, given, rounded, ulps
+from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, compound, given, is_held, rounded, ulps
 
 SQUARE_ROUNDINGS = 6  # beside the M of a sum: the value, scaled or centred, on both sides; the square; 1/M, its product
 MEAN_ROUNDINGS = 3  # beside the M of a sum: 1/M, its product, and the last update of a running mean
@@ -47,7 +47,8 @@ def layer_norm(
     population = conventions.layer_norm_form == "population"
     inverse = inverse_root(spread, eps, contract) if population else inverse_deviation(spread, eps, M, contract)
     normal = _times(deviations(row, mean, acc), inverse, contract)
-    affine = _shifted(_scaled(normal, weight, inverse, contract), bias, contract)
+    w, b = (None if a is None else given(a, acc) for a in (weight, bias))
+    affine = _shifted(_scaled(normal, w, inverse, contract), b, contract)
     return _settled(affine, inverse, contract, free=M == 1 and not population)
 
 
@@ -135,7 +136,8 @@ def variance(x: Bounded, mean: Bounded, acc: Format) -> Bounded:
     M = x.value.shape[-1]
     d = np.abs(x.value - mean.value)
     value = _mean(d**2)
-    two_pass = _mean(2 * d * x.err + x.err**2) + mean.err**2 + 2 * mean.err * _mean(x.err)
+    with np.errstate(invalid="ignore"):  # an error that is not known, times none
+        two_pass = _mean(2 * d * x.err + x.err**2) + mean.err**2 + 2 * mean.err * _mean(x.err)
     w = _mean_loss(M, acc) * np.sqrt(_mean((np.abs(x.value) + x.err) ** 2))
     inherited = two_pass + 2 * w * np.sqrt(value) + w**2
     err = inherited + _square_loss(M, acc) * (value + inherited) + _lost(d + x.err + mean.err, 4 * acc.eta)
@@ -175,10 +177,10 @@ def inverse_deviation(square: Bounded, eps: float, M: int, contract: Contract) -
 
 def held(eps: float, contract: Contract) -> Bounded:
     """eps as the implementation holds it: rounded once to the accumulation format, or to float32 before that."""
-    err = rounded(eps, 0.0, contract.acc)
-    if contract.float32_scalars:
-        err = rounded(eps, err, FLOAT32)
-    return Bounded(np.asarray(float(eps)), np.where(_is_in(np.asarray(eps), contract.acc, contract), 0.0, err))
+    value, err = np.asarray(float(eps)), np.zeros(())
+    for narrow in (FLOAT32, contract.acc) if contract.float32_scalars else (contract.acc,):
+        err = np.where(is_held(value, narrow) & (err == 0), 0.0, rounded(value, err, narrow))
+    return Bounded(value, err)
 
 
 def _inverse(x: Bounded, floor: Real, power: float, contract: Contract) -> Bounded:
@@ -205,58 +207,50 @@ def _floor(eps: Bounded, acc: Format) -> Real:
 
 
 def _times(x: Bounded, inverse: Bounded, contract: Contract) -> Bounded:
-    """The normalized row, perhaps stored in io at level fused; NaN where a zero meets an infinite inverse."""
+    """The normalized row; NaN, and whatever its error is, where a zero meets an infinite inverse."""
     with np.errstate(invalid="ignore"):
-        normal = Arithmetic(contract).mul(x, inverse)
-        # a zero stays one whatever the inverse is, as long as that is finite
-        err = np.where((x.value == 0) & (x.err == 0) & np.isfinite(inverse.err), 0.0, normal.err)
-    return Arithmetic(contract).store(Bounded(normal.value, err), Level.FUSED)
+        return Arithmetic(contract).mul(x, inverse)
 
 
-def _scaled(normal: Bounded, weight: ArrayLike | Bounded | None, inverse: Bounded, contract: Contract) -> Bounded:
+def _scaled(normal: Bounded, weight: Bounded | None, inverse: Bounded, contract: Contract) -> Bounded:
     """The normalized row times the weight; what underflows in another order of the factors is lost as well.
 
-    At level fused the product may be stored in io once more, before a bias.
+    At level fused the normalized row may be stored in io before that.
     """
     if weight is None:
         return normal
-    acc = contract.acc
-    w = weight if isinstance(weight, Bounded) else given(weight, acc)
     with np.errstate(invalid="ignore"):
-        product = Arithmetic(contract).mul(normal, w)
-        lost = acc.eta * (np.abs(w.value) + np.abs(inverse.value) + np.abs(normal.value))
-        touched = (np.abs(normal.value) + normal.err) * (np.abs(w.value) + w.err) > 0
+        stored = Arithmetic(contract).store(normal, Level.FUSED)
+        product = Arithmetic(contract).mul(stored, weight)
+        lost = contract.acc.eta * (np.abs(weight.value) + np.abs(inverse.value) + np.abs(normal.value))
+        touched = (np.abs(stored.value) + stored.err) * (np.abs(weight.value) + weight.err) > 0
     return Bounded(product.value, product.err + np.where(touched, lost, 0.0))
 
 
-def _shifted(scaled: Bounded, bias: ArrayLike | None, contract: Contract) -> Bounded:
-    """The scaled row plus the bias; b - mean r w, where it is formed first, rounds b once."""
+def _shifted(scaled: Bounded, bias: Bounded | None, contract: Contract) -> Bounded:
+    """The scaled row plus the bias; b - mean r w, where it is formed first, rounds b once more.
+
+    At level fused the scaled row may be stored in io before that.
+    """
     if bias is None:
         return scaled
-    acc = contract.acc
     stored = Arithmetic(contract).store(scaled, Level.FUSED)
-    b = given(bias, acc)
-    folded = Bounded(b.value, b.err + np.where(stored.err > 0, acc.u * (np.abs(b.value) + b.err), 0.0))
-    return Arithmetic(contract).add(stored, folded)
+    again = np.where(stored.err > 0, contract.acc.u * (np.abs(bias.value) + bias.err), 0.0)
+    return Arithmetic(contract).add(stored, Bounded(bias.value, bias.err + again))
 
 
 def _settled(y: Bounded, inverse: Bounded, contract: Contract, free: bool = False) -> Expected:
-    """Round the result; a row whose divisor is exactly zero is NaN, and one that is exact and representable is exact."""
-    value, err = y.value, Arithmetic(contract).result(y).err
-    err = np.where((y.err == 0) & _is_in(value, contract.io, contract), 0.0, err)
-    nothing = np.broadcast_to(np.isinf(inverse.value) & (inverse.err == 0), value.shape)
-    value, err = np.where(nothing, np.nan, value), np.where(nothing, 0.0, np.nan_to_num(err, nan=np.inf, posinf=np.inf))
-    rows = value.shape[:-1]
-    if free:
-        value, err = np.zeros_like(value), np.zeros_like(err)
-    return Expected(value, err, np.zeros(rows, bool), np.full(rows, free))
-
-
-def _is_in(value: Real, io: Format, contract: Contract) -> Real:
-    """Where a number is one of a format's, and normal where the format may flush."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        same = value.astype(io.dtype).astype(np.float64) == value
-    return np.asarray(same & ((value == 0) | ~io.flush | (np.abs(value) >= io.tiny)))
+    """Round the result; NaN in a row whose divisor is exactly zero, nothing promised where an error is not known."""
+    done = Arithmetic(contract).result(y)
+    nothing = np.isinf(inverse.value) & (inverse.err == 0)
+    value = np.where(nothing, np.nan, done.value)
+    err = np.where(nothing, 0.0, np.nan_to_num(done.err, nan=np.inf, posinf=np.inf))
+    rows = np.zeros(value.shape[:-1], bool)
+    return (
+        Expected(np.zeros_like(value), np.zeros_like(err), rows, np.ones((), bool))
+        if free
+        else Expected(value, err, rows)
+    )
 
 
 def _mean_loss(M: int, acc: Format) -> Real:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gaugeblock.spec.conventions import Conventions
-from gaugeblock.spec.precision import EXACT, Contract, Format, Level
-from gaugeblock.spec.reference.bounded import Bits, Bounded, Expected, Real, compound, rounded, ulps
-
-EXPONENT_ROUNDINGS = 4  # the logarithm of the base two, its share of the width one, the multiple of it one
+from gaugeblock.spec.precision import EXACT, FLOAT32, Contract, Format, Level
+from gaugeblock.spec.reference.arithmetic import Arithmetic
+from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, compound, is_held, rounded, ulps
 
 
 def sinusoidal(
@@ -30,8 +29,8 @@ def sinusoidal(
 
         sin(p w_i), cos(p w_i),  w_i = base ** (-2 i / dim)
 
-    positions (T,) or (B, T), dim even -> value and err (T, dim) or (B, T, dim). Clauses: PE-* of spec/clauses/positions.md.
-    Source: Vaswani et al. 2017, section 3.5.
+    positions (T,) or (B, T), dim even -> value and err (T, dim) or (B, T, dim).
+    Clauses: PE-* of spec/clauses/positions.md. Source: Vaswani et al. 2017, section 3.5.
     """
     return waves(angles(positions, frequencies(dim, base, contract), contract), contract, conventions)
 
@@ -39,17 +38,18 @@ def sinusoidal(
 def frequencies(dim: int, base: float, contract: Contract) -> Bounded:
     """The frequencies base ** (-2 i / dim), (dim / 2,); that of pair 0 is 1, without error.
 
-        x_i = (2 i / dim) ln(base),  |error| <= w_i (exp(x_i ((1 + u)^4 - 1)) (1 + c u) (1 + u)^2 - 1)
+        x_i = (2 i / dim) ln(base),  |error| <= w_i (exp(x_i ((1 + u)^(l + 2) - 1)) (1 + c u) (1 + u) (1 + b) - 1)
 
-    The exponent x_i may be off by the roundings that it is made of, the exponential by c = contract.exp, and once each
-    the base itself and a reciprocal are rounded. An exponent of zero, and a power of zero, is exact in every form.
-    Clauses: PE-FREQUENCIES.
+    The exponent x_i may be off by a logarithm (l = contract.log), its share of the width and the multiple of that, the
+    exponential by c = contract.exp; once each a reciprocal and the base itself (b) are rounded. A power of zero is
+    exact in every form. Clauses: PE-FREQUENCIES.
     """
     u = contract.acc.u
     share = 2 * np.arange(dim // 2) / dim
     value = np.asarray(float(base) ** -share)
-    off = np.expm1(np.minimum(share * log(base) * ulps(EXPONENT_ROUNDINGS, u), 50.0))
-    relative = compound(off, contract.exp * u, ulps(2, u))
+    off = np.expm1(np.minimum(share * log(base) * ulps(contract.log + 2, u), 50.0))
+    narrowed = FLOAT32.u if contract.float32_scalars else u
+    relative = compound(off, contract.exp * u, u, narrowed)
     return Bounded(value, np.where(share > 0, value * relative, 0.0))
 
 
@@ -61,7 +61,7 @@ def angles(positions: ArrayLike, w: Bounded, contract: Contract) -> Bounded:
     p = held(positions, contract.acc)
     value = p.value[..., None] * w.value
     err = value * (compound(_relative(p)[..., None], _relative(w)))
-    same = (err == 0) & _holds(value, contract.acc)
+    same = (err == 0) & is_held(value, contract.acc)
     return Bounded(value, np.where(same, 0.0, rounded(value, err, contract.acc)))
 
 
@@ -88,9 +88,7 @@ def _wave(value: Real, slope: Real, e: Real, contract: Contract) -> tuple[Real, 
     return value, once(Bounded(value, err), contract).err
 
 
-def learned_positions(
-    table: ArrayLike, positions: ArrayLike, *, conventions: Conventions = Conventions()
-) -> Expected:
+def learned_positions(table: ArrayLike, positions: ArrayLike, *, conventions: Conventions = Conventions()) -> Expected:
     """The rows of a table, without error; where a position lies outside it, what is declared.
 
     table (N, M), positions (T,) or (B, T) -> (T, M) or (B, T, M). Rows on which nothing is declared are free.
@@ -106,10 +104,11 @@ def learned_positions(
     return Expected(value, np.zeros_like(value), free=np.broadcast_to(free, value.shape))
 
 
-def alibi_slopes(
-    n_heads: int, *, contract: Contract = EXACT, conventions: Conventions = Conventions()
-) -> Expected:
-    """The slope of each head, (H,), rounded once. Clauses: ALIBI-SLOPES, ALIBI-SLOPES-ANY. Source: Press et al. 2022."""
+def alibi_slopes(n_heads: int, *, contract: Contract = EXACT, conventions: Conventions = Conventions()) -> Expected:
+    """The slope of each head, (H,), rounded once.
+
+    Clauses: ALIBI-SLOPES, ALIBI-SLOPES-ANY. Source: Press et al. 2022, section 3.
+    """
     made = once(slopes(n_heads, contract, conventions), contract)
     return Expected(made.value, made.err)
 
@@ -117,7 +116,8 @@ def alibi_slopes(
 def slopes(n_heads: int, contract: Contract, conventions: Conventions) -> Bounded:
     """The slopes before they are stored, (H,).
 
-        2 ** (-8 h / n),  h = 1 ... n,   |error| <= slope ((1 + u)^(2 h + 2) (1 + c u) exp(2 u x) - 1),  x = 8 h ln(2) / n
+        2 ** (-8 h / n),  h = 1 ... n
+        |error| <= slope ((1 + u)^(2 h + 2) (1 + c u) exp(2 u x) - 1),  x = 8 h ln(2) / n
 
     where n is a power of two: a rounded ratio to the power h, by products or by a function (c = contract.exp), or a
     power of two of a rounded exponent. Where the ratio is itself a power of two, all are exact in every form.
@@ -166,7 +166,7 @@ def alibi_bias(
     sign = -1.0 if conventions.alibi_bias == "symmetric" else 1.0
     value = sign * m.value * distance.value
     err = np.abs(value) * compound(_relative(m), _relative(distance))
-    exact = (err == 0) & _holds(value, contract.acc)
+    exact = (err == 0) & is_held(value, contract.acc)
     bias = once(Bounded(value, np.where(exact, 0.0, rounded(value, err, contract.acc))), contract)
     return Expected(bias.value, bias.err)
 
@@ -178,17 +178,8 @@ def held(integers: ArrayLike, acc: Format) -> Bounded:
 
 
 def once(x: Bounded, contract: Contract) -> Bounded:
-    """x, computed in the accumulation format, rounded to the io format; nothing is lost where that holds it exactly."""
-    if contract.io == contract.acc:
-        return x
-    kept = (x.err == 0) & _holds(x.value, contract.io)
-    return Bounded(x.value, np.where(kept, 0.0, rounded(x.value, x.err, contract.io)))
-
-
-def _holds(x: Real, form: Format) -> Bits:
-    """Where a format holds a number exactly."""
-    with np.errstate(over="ignore"):
-        return np.asarray(x.astype(form.dtype).astype(np.float64) == x)
+    """x, computed in the accumulation format, rounded to the io format, if that is another."""
+    return x if contract.io == contract.acc else Arithmetic(contract).result(x)
 
 
 def _relative(x: Bounded) -> Real:

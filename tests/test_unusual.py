@@ -1,0 +1,29 @@
+"""No check fails a correct implementation, however unusual."""
+
+import pytest
+
+from gaugeblock.conformance.checks import Plan, Record, registry, run
+from gaugeblock.conformance.unusual import Unusual, unusual
+from gaugeblock.spec.precision import FORMATS
+
+
+def records(way: Unusual, dtype: str, profile: str = "quick") -> list[Record]:
+    """Every check of its component, each on a backend of its own."""
+    checks = [check for check in registry().values() if check.component == way.component]
+    return [run(check, way.make(), dtype, Plan(profile, shrink=False)) for check in checks]
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("way", unusual().values(), ids=list(unusual()))
+def test_conforms(way: Unusual, dtype: str) -> None:
+    failed = [record for record in records(way, dtype) if record.outcome not in ("pass", "unsupported")]
+    assert not failed, f"{way.way} {[(record.check, record.reason, record.failure) for record in failed]}"
+
+
+def test_what_is_declared_unsupported_is_left_out() -> None:
+    outcomes = [record.outcome for record in records(unusual()["PlainKernel"], "float32")]
+    assert {"pass", "unsupported"} == set(outcomes) and outcomes.count("pass") > outcomes.count("unsupported")
+
+
+def test_what_does_not_repeat_is_seen() -> None:
+    assert sum(record.nondeterministic for record in records(unusual()["OrderAtRandom"], "float32", "default"))
