@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -121,6 +122,7 @@ def run(request: Request, console: Console) -> list[dict[str, Any]]:
     workers = max(1, jobs // len(waiting))
     running: list[tuple[int, Child]] = []
     words: dict[str, str] = {}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what follows is cleaned up
     with tempfile.TemporaryDirectory(prefix="gaugeblock-") as place, _progress(console) as bars:
         try:
             while waiting or running:
@@ -137,7 +139,7 @@ def run(request: Request, console: Console) -> list[dict[str, Any]]:
                         done[number] = _finished(child)
         finally:
             for _, child in running:
-                child.process.terminate()
+                _end(child.process)
                 child.process.wait()
     return [line for number in sorted(done) for line in done[number]]
 
@@ -148,9 +150,21 @@ def _start(request: Request, word: str, workers: int, place: Path) -> Child:
     out, log = place / "run.jsonl", place / "log"
     with log.open("wb") as file:
         process = subprocess.Popen(
-            _command(request, word, workers, place, out), stdout=file, stderr=subprocess.STDOUT, env=_environment(place)
+            _command(request, word, workers, place, out),
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=_environment(place),
+            start_new_session=True,
         )
     return Child(word, out, log, process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a pytest process and its workers, which would go on with their check otherwise."""
+    if os.name == "posix":
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
 
 
 def _command(request: Request, word: str, workers: int, place: Path, out: Path) -> list[str]:

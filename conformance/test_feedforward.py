@@ -77,7 +77,12 @@ def test_gelu_by_tanh_where_the_forms_differ(cell: Cell, case: Numbers) -> None:
     cell.judge(case)
 
 
-@act("ACT-SILU-BETA", needs=("silu", "beta"), cases=partial(every, function=(SILU,), beta=BETAS), effort=0.25)
+@act("ACT-SILU-BETA", needs=("silu", "beta"), cases=partial(every, function=(SILU,), beta=BETAS), effort=0.1)
+def test_silu_of_every_number_with_beta(cell: Cell, case: Numbers) -> None:
+    cell.judge(case)
+
+
+@act("ACT-SILU-BETA", needs=("silu", "beta"), cases=partial(activations.cases, function=(SILU,), beta=BETAS))
 def test_silu_with_beta(cell: Cell, case: Numbers) -> None:
     cell.judge(case)
 

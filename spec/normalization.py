@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import isfinite
-from numbers import Real
 from typing import Literal, NamedTuple
 
 from gaugeblock.spec.backend import Array
@@ -97,7 +96,7 @@ def options(eps: float, *, method: Method) -> None:
 
     Raises ConfigError. Clauses: LN-ERRORS, RMS-ERRORS.
     """
-    if not (isinstance(eps, Real) and isfinite(eps) and eps >= 0):
+    if not (isfinite(eps) and eps >= 0):
         raise _refusal(ConfigError, "ERRORS", f"eps must be a finite number >= 0, got {eps!r}", method)
 
 

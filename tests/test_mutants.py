@@ -54,7 +54,7 @@ def test_rows_come_in_order_and_are_counted() -> None:
     rows = matrix(words, profile="quick", progress=lambda _, done, total: seen.append((done, total)))
     assert [found.mutant for found in rows] == ["ScaleMissing", "DeclaresMeanRows"]
     assert seen == [(1, 2), (2, 2)] and not survivors(rows)
-    assert "ATTN-HEADS" in idle(rows) and "ATTN-SCALE" not in idle(rows)
+    assert "ATTN-INPUTS-INTACT" in idle(rows) and "ATTN-SCALE" not in idle(rows)
 
 
 def test_workers_give_the_same_rows() -> None:

@@ -115,13 +115,13 @@ def nan_propagates(cell: Cell, case: NormCase) -> None:
     """A NaN in x reaches its whole row, one in weight or bias its column, and the others stay within their bound."""
     inputs = case.inputs(cell.io)
     expected = cell.expected(case, inputs)
-    row = np.unravel_index(case.at % max(int(np.prod(case.shape[:-1])), 1), case.shape[:-1]) if case.rank > 1 else ()
+    row = tuple(case.at % n for n in case.shape[:-1])
     element = case.at % case.M
     for name in inputs:
         poisoned = inputs[name].copy()
         poisoned[(*row, element) if name == "x" else (element,)] = np.nan
         reached = np.zeros(expected.value.shape, bool)
-        reached[row if name == "x" else (..., element)] = True
+        reached[(*row, slice(None)) if name == "x" else (..., element)] = True
         value, err = np.where(reached, np.nan, expected.value), np.where(reached, 0.0, expected.err)
         law = f"a NaN in {name} must reach the {'row' if name == 'x' else 'column'} that depends on it, and no other"
         got = cell.call(case, change(inputs, **{name: poisoned}))

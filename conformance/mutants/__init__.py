@@ -34,6 +34,7 @@ MODULES = (
     "positions_sinusoidal",
     "positions_alibi",
     "positions_precision",
+    "positions_learned",
     "positions_calls",
     "feedforward",
     "feedforward_gelu",

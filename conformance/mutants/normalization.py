@@ -76,7 +76,6 @@ class LayerNormOnePassNotClipped(NumpyBackend):
 @mutant(
     killed_by=("LN-FORMULA", "LN-SCALE", "LN-MOMENTS"),
     reports=("131250208/TPlinker-joint-extraction#37",),
-    catalogue="",
 )
 class LayerNormSquareForRoot(NumpyBackend):
     """The centred row is divided by the square of variance plus eps."""
@@ -101,7 +100,7 @@ class LayerNormEpsIgnored(NumpyBackend):
         return super()._inverse_deviation(variance, 0.0)
 
 
-@mutant(killed_by=("LN-EPS-INSIDE",), reports=("nntrainer/nntrainer#4318",))
+@mutant(killed_by=("LN-EPS-INSIDE",))
 class LayerNormEpsFloored(NumpyBackend):
     """An eps below 1e-4 is taken for 1e-4."""
 

@@ -111,19 +111,20 @@ class DistanceWithoutBars(NumpyBackend):
 
 @mutant(killed_by=("ALIBI-BOTH-WAYS", "ALIBI-BIAS"))
 class FutureHasNoDistance(NumpyBackend):
-    """Keys behind the query have no bias."""
+    """Keys after the query have no bias."""
 
     def _alibi_distances(self, query: Array, key: Array) -> Array:
-        return np.maximum(np.atleast_2d(query)[:, None, :, None] - np.atleast_2d(key)[:, None, None, :], 0)
+        distance = np.atleast_2d(query)[:, None, :, None] - np.atleast_2d(key)[:, None, None, :]
+        return np.asarray(np.maximum(distance, 0))
 
 
 @mutant(killed_by=("ALIBI-BOTH-WAYS", "ALIBI-BIAS"))
 class FutureHalfAsFar(NumpyBackend):
-    """Keys behind the query count half."""
+    """Keys after the query count half."""
 
     def _alibi_distances(self, query: Array, key: Array) -> Array:
         distance = np.atleast_2d(query)[:, None, :, None] - np.atleast_2d(key)[:, None, None, :]
-        return np.where(distance < 0, -0.5 * distance, distance)
+        return np.asarray(np.where(distance < 0, -0.5 * distance, distance))
 
 
 @mutant(killed_by=("ALIBI-SHIFT", "ALIBI-BIAS", "ALIBI-ONE-QUERY"), reports=("Dao-AILab/flash-attention#540",))

@@ -74,7 +74,7 @@ class CosineAsShiftedSine(NumpyBackend):
     def _pe_table(self, angles: Array) -> Array:
         narrow = angles.astype(np.float32)
         pairs = np.stack([np.sin(narrow), np.sin(narrow + np.float32(np.pi / 2))], axis=-1)
-        return pairs.reshape(*angles.shape[:-1], -1)
+        return pairs.reshape(*angles.shape[:-1], 2 * angles.shape[-1])
 
 
 @mutant(killed_by=("PE-FAR",))

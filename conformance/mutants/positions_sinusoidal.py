@@ -143,7 +143,7 @@ class TableScaledByTheRoot(NumpyBackend):
     """The table is scaled by sqrt(2 / M), so that every row has norm one."""
 
     def _pe_table(self, angles: Array) -> Array:
-        return super()._pe_table(angles) / np.sqrt(angles.shape[-1])
+        return np.asarray(super()._pe_table(angles) / np.sqrt(angles.shape[-1]))
 
 
 @mutant(killed_by=("PE-UNIT-NORM", "PE-OFFSET", "PE-FORMULA"))

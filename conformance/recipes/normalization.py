@@ -43,7 +43,7 @@ def _integers(r: Rows, rng: Rng) -> Real:
 
 def _scaled(r: Rows, rng: Rng) -> Real:
     """Rows of very different magnitude."""
-    return rng.normal(size=r.shape) * 10 ** rng.uniform(-6, 3, r.lead)
+    return np.asarray(rng.normal(size=r.shape) * 10 ** rng.uniform(-6, 3, r.lead))
 
 
 def _unit(r: Rows, rng: Rng) -> Real:
@@ -61,13 +61,13 @@ def _standard(r: Rows, rng: Rng) -> Real:
 
 def _at_root_eps(r: Rows, rng: Rng) -> Real:
     """Rows whose root mean square is 0.3, 1 or 3 times the root of eps, where its place matters most."""
-    return _unit(r, rng) * rng.choice([0.3, 1.0, 3.0], r.lead) * np.sqrt(r.eps or 1.0)
+    return np.asarray(_unit(r, rng) * rng.choice([0.3, 1.0, 3.0], r.lead) * np.sqrt(r.eps or 1.0))
 
 
 def _deviation_at_root_eps(r: Rows, rng: Rng) -> Real:
     """Rows whose standard deviation is 0.3, 1 or 3 times the root of eps, and whose mean is of that size too."""
     size = rng.choice([0.3, 1.0, 3.0], r.lead) * np.sqrt(r.eps or 1.0)
-    return (_standard(r, rng) + rng.choice([-1.0, 0.0, 0.5], r.lead)) * size
+    return np.asarray((_standard(r, rng) + rng.choice([-1.0, 0.0, 0.5], r.lead)) * size)
 
 
 def _around(mean: float, spread: float) -> Callable[[Rows, Rng], Real]:
@@ -117,7 +117,7 @@ def _heavy(r: Rows, rng: Rng) -> Real:
 
 def _large(r: Rows, rng: Rng) -> Real:
     """Up to the end of float16: its squares overflow there, and so do its sums."""
-    return rng.uniform(-1, 1, r.shape) * rng.choice([LARGE, 300.0], r.lead)
+    return np.asarray(rng.uniform(-1, 1, r.shape) * rng.choice([LARGE, 300.0], r.lead))
 
 
 def _all_large(r: Rows, rng: Rng) -> Real:
@@ -127,7 +127,7 @@ def _all_large(r: Rows, rng: Rng) -> Real:
 
 def _small(r: Rows, rng: Rng) -> Real:
     """So small that the squares underflow in float16."""
-    return rng.normal(size=r.shape) * 10 ** rng.uniform(-4.5, -3, r.lead)
+    return np.asarray(rng.normal(size=r.shape) * 10 ** rng.uniform(-4.5, -3, r.lead))
 
 
 def _w_normal(r: Rows, rng: Rng) -> Real:
@@ -136,7 +136,7 @@ def _w_normal(r: Rows, rng: Rng) -> Real:
 
 def _w_index(r: Rows, rng: Rng) -> Real:
     """Element i holds 1 + i mod 7: the output names the place that was read."""
-    return 1.0 + np.arange(r.M) % 7
+    return np.asarray(1.0 + np.arange(r.M) % 7, np.float64)
 
 
 def _w_scaled(r: Rows, rng: Rng) -> Real:

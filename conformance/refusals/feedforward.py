@@ -91,7 +91,7 @@ def using_activation(cell: Cell, feature: str) -> ActivationCase:
 
 def using_network(cell: Cell, feature: str) -> FeedForwardCase:
     """A small case that uses a feature of the networks, and otherwise only what the backend offers."""
-    return _offered(cell, replace(NETWORK, bias="", **NETWORK_USES[feature]), feature)
+    return _offered(cell, replace(NETWORK, **{"bias": "", **NETWORK_USES[feature]}), feature)
 
 
 def _offered(cell: Cell, case: C, feature: str) -> C:

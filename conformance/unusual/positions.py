@@ -1,5 +1,7 @@
 """Sinusoidal tables, lookups and linear biases in other ways that the reference admits."""
 
+from typing import Any
+
 import numpy as np
 
 from gaugeblock.backends.numpy import NumpyBackend
@@ -11,6 +13,8 @@ from gaugeblock.spec.precision import FORMATS, HALF, Level
 
 class Narrow(NumpyBackend):
     """Computes tables and biases in float32 unless float64 is asked for, as most libraries do."""
+
+    wide: Any = np.float32
 
     def sinusoidal(self, positions: Array, dim: int, *, base: float = 10000.0, dtype: str = "float32") -> Array:
         self.wide = np.float64 if dtype == "float64" else np.float32
@@ -39,7 +43,7 @@ class FrequenciesByExponential(Narrow):
 
     def _pe_frequencies(self, dim: int, base: float) -> Array:
         step = -np.log(self.wide(base)) / self.wide(dim)
-        return np.exp(np.arange(0, dim, 2).astype(self.wide) * step)
+        return np.asarray(np.exp(np.arange(0, dim, 2).astype(self.wide) * step))
 
 
 @correct
@@ -47,7 +51,7 @@ class FrequenciesByQuotient(Narrow):
     """p / base ** (2 i / M), every step rounded."""
 
     def _pe_frequencies(self, dim: int, base: float) -> Array:
-        return self.wide(base) ** (np.arange(0, dim, 2).astype(self.wide) / self.wide(dim))
+        return np.asarray(self.wide(base) ** (np.arange(0, dim, 2).astype(self.wide) / self.wide(dim)))
 
     def _pe_angles(self, positions: Array, frequencies: Array) -> Array:
         return np.asarray(positions[..., None].astype(self.wide) / frequencies)
@@ -71,7 +75,7 @@ class TableByComplexNumbers(Narrow):
 
     def _pe_table(self, angles: Array) -> Array:
         turned = np.exp(1j * angles)
-        return np.stack([turned.imag, turned.real], axis=-1).reshape(*angles.shape[:-1], -1)
+        return np.stack([turned.imag, turned.real], axis=-1).reshape(*angles.shape[:-1], 2 * angles.shape[-1])
 
 
 @correct
@@ -119,7 +123,7 @@ class BaseInFloat32(Narrow):
 
 
 @correct
-class LookupByMultiplication(NumpyBackend):
+class LookupBySelection(NumpyBackend):
     """Rows are selected by comparison and summed, so that nothing but the row itself takes part."""
 
     def _looked_up(self, table: Array, positions: Array) -> Array:
@@ -165,7 +169,7 @@ class SlopesByProducts(Narrow):
     """A rounded ratio is multiplied up from head to head."""
 
     def _alibi_sequence(self, n: int) -> Array:
-        return np.cumprod(np.full(n, 2.0 ** (-8 / n), self.wide), dtype=self.wide)
+        return np.asarray(np.cumprod(np.full(n, 2.0 ** (-8 / n), self.wide), dtype=self.wide))
 
 
 @correct
@@ -175,7 +179,7 @@ class SlopesByExponential(Narrow):
     def _alibi_sequence(self, n: int) -> Array:
         h = np.arange(1, n + 1).astype(self.wide)
         exponents = -8 * h / self.wide(n)
-        return np.exp2(exponents) if 8 % n == 0 else np.exp(exponents * np.log(self.wide(2)))
+        return np.asarray(np.exp2(exponents) if 8 % n == 0 else np.exp(exponents * np.log(self.wide(2))))
 
 
 @correct

@@ -152,7 +152,8 @@ def _gelu_tanh(x: Bounded, contract: Contract) -> Bounded:
 
 def _silu(x: Bounded, beta: float, contract: Contract) -> Bounded:
     """x sigmoid(beta x); beta may be rounded to the accumulation format, or to float32 where that is declared."""
-    argument = np.clip(beta * x.value, -FAR, FAR)
+    with np.errstate(over="ignore"):
+        argument = np.clip(beta * x.value, -FAR, FAR)
     gate = sigmoid(argument)
     steep = abs(beta) * x.err
     slope = np.minimum(SLOPE_SILU, np.abs(gate * (1 + argument * (1 - gate))) + CURVE_SILU * steep)
@@ -184,7 +185,8 @@ def _times_gate(
     r = np.abs(x.value) + x.err
     off = lost * (1 + roundings * acc.u) + ulps(roundings, acc.u) * most + acc.eta
     err = slope * x.err + np.where(r > 0, r * off + 2 * acc.eta, 0.0)
-    return Bounded(x.value * gate, rounded(x.value * gate, err, acc))
+    with np.errstate(over="ignore"):
+        return Bounded(x.value * gate, rounded(x.value * gate, err, acc))
 
 
 def normal_cdf(x: Any) -> Any:
