@@ -96,7 +96,7 @@ def test_scores_depend_on_the_distance(cell: Cell, case: Case) -> None:
 
 @rope(
     "ROPE-COMPOSE",
-    needs=("positions.offset",),
+    needs=("positions.offset", "positions.gaps"),
     cases=partial(cases, sizes=SLOW, x=("normal", "axis"), positions=NEAR, base=(1e6, 1e8, BASE)),
 )
 def test_rotations_add_up(cell: Cell, case: Case) -> None:
@@ -110,7 +110,7 @@ def test_layouts_differ_by_an_order(cell: Cell, case: Case) -> None:
     layouts_agree(cell, case)
 
 
-@rope("ROPE-POSITIONS", cases=partial(cases, sizes=LONG, positions=(*NEAR, *ROWS)))
+@rope("ROPE-POSITIONS", needs=("positions.gaps",), cases=partial(cases, sizes=LONG, positions=(*NEAR, *ROWS)))
 def test_order_of_tokens(cell: Cell, case: Case) -> None:
     reordered(cell, case)
 

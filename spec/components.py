@@ -6,6 +6,7 @@ from gaugeblock.spec.attention import Attention
 from gaugeblock.spec.feedforward import Activations, FeedForward
 from gaugeblock.spec.normalization import LayerNorm, RMSNorm
 from gaugeblock.spec.positions import Alibi, LearnedPositions, Sinusoidal
+from gaugeblock.spec.rotary import Rotary
 
 COMPONENTS = (
     "attention",
@@ -25,6 +26,7 @@ INTERFACES: Mapping[str, Mapping[str, type]] = {
         "sinusoidal": Sinusoidal,
         "learned_positions": LearnedPositions,
         "alibi": Alibi,
+        "rotary": Rotary,
     },
     "feedforward": {"activations": Activations, "feed_forward": FeedForward},
     "normalization": {"layer_norm": LayerNorm, "rms_norm": RMSNorm},

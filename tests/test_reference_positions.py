@@ -208,7 +208,9 @@ def test_overflow_in_float16_is_undetermined() -> None:
 
 def test_rows_outside_the_table_follow_the_convention() -> None:
     table, p = np.arange(1.0, 4)[:, None], np.array([-1, 0, 2, 3])
-    assert learned_positions(table, p).free.ravel().tolist() == [True, False, False, True]
+    assert np.isinf(learned_positions(table, p).value.ravel()).tolist() == [True, False, False, True]
+    undefined = learned_positions(table, p, conventions=Conventions(out_of_range="undefined"))
+    assert undefined.free.ravel().tolist() == [True, False, False, True]
     nan = learned_positions(table, p, conventions=Conventions(out_of_range="nan"))
     assert np.isnan(nan.value.ravel()).tolist() == [True, False, False, True] and not nan.free.any()
     clamped = learned_positions(table, p, conventions=Conventions(out_of_range="clamps"))

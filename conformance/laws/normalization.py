@@ -121,7 +121,10 @@ def nan_propagates(cell: Cell, case: NormCase) -> None:
         poisoned = inputs[name].copy()
         poisoned[(*row, element) if name == "x" else (element,)] = np.nan
         reached = np.zeros(expected.value.shape, bool)
-        reached[(*row, slice(None)) if name == "x" else (..., element)] = True
+        if name == "x":
+            reached[row] = True
+        else:
+            reached[..., element] = True
         value, err = np.where(reached, np.nan, expected.value), np.where(reached, 0.0, expected.err)
         law = f"a NaN in {name} must reach the {'row' if name == 'x' else 'column'} that depends on it, and no other"
         got = cell.call(case, change(inputs, **{name: poisoned}))

@@ -8,6 +8,7 @@ import numpy as np
 
 from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.cell import Cell, change
+from gaugeblock.conformance.refusals import offers
 from gaugeblock.conformance.strategies.rotary import RotaryCase
 from gaugeblock.conformance.verdict import PAD, VACUITY, same_bits
 from gaugeblock.spec.backend import Numpy
@@ -108,18 +109,17 @@ def relative_only(cell: Cell, case: RotaryCase) -> None:
     if far is None:
         return
     key = np.asarray(case.random("key").normal(size=inputs["x"].shape)).astype(cell.io.dtype)
-    asked = case.random("asked").permutation(case.T)
-    here, there = (_products(cell, case, inputs, key, p, asked) for p in (inputs["positions"], far))
+    here, there = (_products(cell, case, inputs, key, p) for p in (inputs["positions"], far))
     size = np.linalg.norm(inputs["x"].astype(np.float64), axis=-1)[..., :, None]
-    size = size * np.linalg.norm(key.astype(np.float64)[:, :, asked], axis=-1)[..., None, :]
+    size = size * np.linalg.norm(key.astype(np.float64), axis=-1)[..., None, :]
     law = "the product of a rotated query and key must depend on the difference of their positions alone"
     within(cell, case, there.value, Bounded(here.value, here.err + there.err), size, inputs, law)
 
 
-def _products(cell: Cell, case: RotaryCase, inputs: Inputs, key: Numpy, p: Numpy, asked: Numpy) -> Bounded:
+def _products(cell: Cell, case: RotaryCase, inputs: Inputs, key: Numpy, p: Numpy) -> Bounded:
     """The score of every query with every key, as computed from the backend's vectors, (B, H, T, T)."""
     query = change(inputs, positions=p)
-    keys = change(inputs, x=key[:, :, asked].copy(), positions=p[..., asked].copy())
+    keys = change(inputs, x=key, positions=p)
     (q, e), (k, f) = (_vectors(cell, case, side) for side in (query, keys))
     across = k.swapaxes(-1, -2), f.swapaxes(-1, -2)
     err = e @ np.abs(across[0]) + (np.abs(q) + e) @ across[1] + 1e-15 * case.D * (np.abs(q) @ np.abs(across[0]))
@@ -134,7 +134,7 @@ def _vectors(cell: Cell, case: RotaryCase, inputs: Inputs) -> tuple[Real, Real]:
 
 def _shifted(cell: Cell, case: RotaryCase, positions: Numpy) -> Numpy | None:
     """The positions further on by one of SHIFTS; None where that leaves their range or the backend's features."""
-    if "positions.offset" in cell.backend.unsupported or "positions.far" in cell.backend.unsupported:
+    if not (offers(cell, "positions.offset") and offers(cell, "positions.far")):
         return None
     shift = SHIFTS[case.at % len(SHIFTS)]
     return positions + shift if np.max(positions, initial=0) + shift < POSITIONS_END else None
@@ -221,10 +221,13 @@ def only_itself(cell: Cell, case: RotaryCase, axis: int) -> None:
 def nan_stays_in_its_pair(cell: Cell, case: RotaryCase) -> None:
     """A NaN reaches both components of its pair, if it is rotated, and nothing else."""
     inputs = case.inputs(cell.io)
-    inputs = change(inputs, positions=inputs["positions"] + (inputs["positions"] == 0))
+    turned = np.flatnonzero(np.broadcast_to(inputs["positions"], (case.B, case.T)).min(axis=0))
+    if turned.size == 0:
+        return
     expected = cell.expected(case, inputs)
     first, second = reference.pairs(case.dims, case.order, cell.backend.conventions)
-    b, h, t, c = (case.at % n for n in (case.B, case.H, case.T, case.D))
+    b, h, c = (case.at % n for n in (case.B, case.H, case.D))
+    t = turned[case.at % turned.size]
     poisoned = inputs["x"].copy()
     poisoned[b, h, t, c] = np.nan
     pair = next((i for i in range(len(first)) if c in (first[i], second[i])), None)

@@ -42,7 +42,8 @@ def _activations(cell: Cell, case: ActivationCase, inputs: Inputs) -> Wrong:
     if case.function == "silu":
         if case.beta != 1.0:
             yield "beta is ignored", made(beta=1.0)
-            yield "x is divided by beta instead of multiplied", made(beta=1 / case.beta if case.beta else 1.0)
+        if case.beta != 0.0 and case.beta != 1.0:
+            yield "x is divided by beta instead of multiplied", made(beta=1 / case.beta)
         yield "GELU stands for SiLU", made(function="gelu")
         yield "the leading x is missing: this is the sigmoid", _gate(cell, case, inputs)
     if case.function != "relu":
@@ -52,9 +53,10 @@ def _activations(cell: Cell, case: ActivationCase, inputs: Inputs) -> Wrong:
 def _gate(cell: Cell, case: ActivationCase, inputs: Inputs) -> Expected:
     """The activation without its leading x; its bound is that of the product."""
     expected, x = _varied(cell, case, inputs), inputs["x"].astype(np.float64)
-    gate = reference.sigmoid(np.clip(case.beta * x, -reference.FAR, reference.FAR))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return replace(expected, value=gate, err=np.where(x == 0, np.inf, expected.err / np.abs(x)) + cell.io.u * gate)
+    with np.errstate(over="ignore"):
+        gate = reference.sigmoid(np.clip(case.beta * x, -reference.FAR, reference.FAR))
+    err = expected.err / np.where(x == 0, 1.0, np.abs(x)) + cell.io.u * gate
+    return replace(expected, value=gate, err=err, free=expected.free | (x == 0))
 
 
 def _plain(cell: Cell, case: FeedForwardCase, inputs: Inputs) -> Wrong:

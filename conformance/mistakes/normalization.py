@@ -12,16 +12,25 @@ from gaugeblock.spec.reference.bounded import Expected, Real
 
 
 def mistakes(cell: Cell, case: NormCase, inputs: Inputs) -> Iterator[tuple[str, Expected]]:
-    """Each likely mistake with what it would give for these inputs, within the bound of the right result."""
+    """Each likely mistake with what it would give for these inputs, about as accurately as the right result."""
     expected = cell.expected(case, inputs)
-    err = expected.err + cell.own(case, inputs)
+    allowed = expected.err + cell.own(case, inputs)
     x, weight, bias = (_wide(inputs.get(name), case.M, empty) for name, empty in (("x", 0), ("weight", 1), ("bias", 0)))
     if "weight" in inputs and cell.backend.conventions.rms_weight == "1+w" and not isinstance(case, LayerNormCase):
         weight = 1 + weight
     found = _layer_norm(x, weight, bias, case) if isinstance(case, LayerNormCase) else _rms_norm(x, weight, case)
     with np.errstate(divide="ignore", invalid="ignore"):
         for text, value in found:
+            least = (case.M + 10) * cell.io.u * np.abs(value)  # a hint is no verdict: what is exact need not be here
+            err = np.maximum(_grown(allowed, expected.value, value), least)
             yield text, replace(expected, value=value, err=err)
+
+
+def _grown(err: Real, right: Real, wrong: Real) -> Real:
+    """The largest error of the row, in proportion to its largest element: mistakes move what is small and large."""
+    largest, most = (np.max(np.abs(x), axis=-1, keepdims=True) for x in (right, wrong))
+    grown = np.max(err, axis=-1, keepdims=True) * np.where(largest > 0, np.maximum(most / largest, 1), 1)
+    return np.asarray(np.broadcast_to(grown, err.shape))
 
 
 def _layer_norm(x: Real, weight: Real, bias: Real, case: LayerNormCase) -> Iterator[tuple[str, Real]]:

@@ -11,14 +11,23 @@ from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.strategies.alibi import BiasCase, SlopesCase
 from gaugeblock.conformance.strategies.positions import LookupCase, SinusoidalCase
+from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.conventions import Conventions
-from gaugeblock.spec.precision import EXACT, Contract
+from gaugeblock.spec.precision import BFLOAT16, EXACT, Contract
 from gaugeblock.spec.reference import positions as reference
 from gaugeblock.spec.reference.bounded import Bounded, Expected, Real
 
 
 def mistakes(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[str, Expected]]:
-    """Each likely mistake with what it would give for these inputs; by the method that the case calls."""
+    """Each likely mistake with what it would give for these inputs, where that differs from what is right."""
+    right = case.expected(inputs, cell.contract(), cell.backend.conventions)
+    for text, wrong in _by_method(cell, case, inputs):
+        with np.errstate(invalid="ignore"):
+            if np.any(np.abs(wrong.value - right.value) > right.err):
+                yield text, wrong
+
+
+def _by_method(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[str, Expected]]:
     if isinstance(case, SinusoidalCase):
         yield from _sinusoidal(cell, case, inputs)
     elif isinstance(case, LookupCase):
@@ -43,6 +52,9 @@ def _sinusoidal(cell: Cell, case: SinusoidalCase, inputs: Inputs) -> Iterator[tu
     yield "the frequencies end at 1 / base: i / (dim / 2 - 1) instead of 2 i / dim", table(ending)
     yield "the exponent is i / dim instead of 2 i / dim", table(case.base ** (-i / case.M))
     yield "the frequencies begin at pair 1", table(case.base ** (-2 * (i + 1) / case.M))
+    for form in dict.fromkeys((cell.io.dtype, BFLOAT16.dtype)):
+        yield f"positions are rounded to {form.name}", table(own, p.astype(form).astype(np.float64))
+    yield "the slowest pair comes first", table(own[::-1])
     yield "positions begin at 1", table(own, p + 1)
     yield "positions begin at 0 in every call, whatever was given", table(own, _counted(p))
     if case.base != 10000.0:
@@ -51,7 +63,14 @@ def _sinusoidal(cell: Cell, case: SinusoidalCase, inputs: Inputs) -> Iterator[tu
     shape = (*right.value.shape[:-1], half, 2)
     value, err = (x.reshape(shape)[..., ::-1].reshape(x.shape) for x in (right.value, right.err))
     yield "the cosine comes before the sine", Expected(value, err)
+    yield "the pairs turn the other way", _turned(cell, right, half)
     yield "the table is scaled by sqrt(2 / dim)", Expected(right.value * (2 / case.M) ** 0.5, right.err)
+
+
+def _turned(cell: Cell, right: Expected, half: int) -> Expected:
+    columns = np.arange(2 * half)
+    sine = columns < half if cell.backend.conventions.sinusoidal_order == "halves" else columns % 2 == 0
+    return replace(right, value=np.where(sine, -right.value, right.value))
 
 
 def _table(cell: Cell, case: SinusoidalCase, w: Real, p: Any, contract: Contract) -> Expected:
@@ -75,7 +94,9 @@ def _lookup(case: LookupCase, inputs: Inputs) -> Iterator[tuple[str, Expected]]:
         ("positions are counted from 1", p - 1),
         ("positions are off by one", p + 1),
         ("positions begin at 0 in every call, whatever was given", _counted(p)),
-        ("every batch row uses the positions of the first", np.broadcast_to(p[:1], p.shape) if p.ndim == 2 else p),
+        ("rows begin at 2", p + 2),
+        ("positions outside the table begin at its first row again", p),
+        *([("every batch row uses the positions of the first", _first(p))] if p.ndim == 2 else []),
     ):
         yield text, reference.learned_positions(table, at % case.N)
 
@@ -96,15 +117,38 @@ def _other_slopes(H: int) -> Iterator[tuple[str, Real]]:
 
 def _bias(cell: Cell, case: BiasCase, inputs: Inputs) -> Iterator[tuple[str, Expected]]:
     q, k = inputs["query_positions"], inputs["key_positions"]
-    right = case.expected(inputs, cell.contract(), cell.backend.conventions)
-    own = case.expected(inputs, EXACT, cell.backend.conventions)
-    err = right.err + own.err
-    yield "the sign is wrong: the bias must be negative", Expected(-right.value, err)
-    yield "the bias is lost: all zeros", Expected(np.zeros_like(right.value), np.zeros_like(err))
+    if cell.backend.conventions.alibi_bias == "symmetric":
+        yield from ((text, _of(cell, case, distance)) for text, distance in _distances(cell, q, k))
     yield "the query's position is taken to be 0", _moved(cell, case, np.zeros_like(q), k)
     yield "queries are counted from 0, whatever their positions", _moved(cell, case, _counted(q), k)
     yield "queries and keys are counted from 0, whatever their positions", _moved(cell, case, _counted(q), _counted(k))
-    yield "queries stand one position too far", _moved(cell, case, q + 1, k)
+    if case.rows:
+        yield "every batch row uses the positions of the first", _moved(cell, case, _first(q), _first(k))
+
+
+def _distances(cell: Cell, q: Numpy, k: Numpy) -> Iterator[tuple[str, Real]]:
+    i, j = (np.atleast_2d(p).astype(np.float64) for p in (q, k))
+    behind = i[:, None, :, None] - j[:, None, None, :]
+    for form in dict.fromkeys((cell.io.dtype, BFLOAT16.dtype)):
+        yield f"distances are rounded to {form.name}", np.abs(behind).astype(form).astype(np.float64)
+    yield "the bias is -m (i - j), which rewards later keys", behind
+    yield "later keys have no bias", np.maximum(behind, 0.0)
+    yield "the sign is wrong: the bias must be negative", -np.abs(behind)
+    yield "the bias is lost: all zeros", 0.0 * behind
+    yield "distances are one too large", np.abs(behind) + 1.0
+
+
+def _of(cell: Cell, case: BiasCase, distance: Real) -> Expected:
+    """A bias of the right slopes and these distances (B, 1, T, S), which may be no integers."""
+
+    def made(contract: Contract) -> Expected:
+        m = reference.slopes(case.H, contract, cell.backend.conventions)
+        value = -m.value[:, None, None] * distance
+        err = m.err[:, None, None] * np.abs(distance) + contract.acc.u * np.abs(value)
+        bias = reference.once(Bounded(value, err), contract)
+        return Expected(bias.value, bias.err)
+
+    return _both(cell, made)
 
 
 def _moved(cell: Cell, case: BiasCase, q: Any, k: Any) -> Expected:
@@ -114,6 +158,10 @@ def _moved(cell: Cell, case: BiasCase, q: Any, k: Any) -> Expected:
 
 def _counted(p: Any) -> Any:
     return np.broadcast_to(np.arange(p.shape[-1]), p.shape)
+
+
+def _first(p: Any) -> Any:
+    return np.broadcast_to(p[:1], p.shape) if p.ndim == 2 else p
 
 
 def _both(cell: Cell, made: Any) -> Expected:

@@ -15,7 +15,7 @@ from gaugeblock.spec.config import NTK, Linear, Llama3, Scaling, YaRN
 from gaugeblock.spec.precision import EXACT
 from gaugeblock.spec.reference import rotary as reference
 from gaugeblock.spec.reference.bounded import Expected
-from gaugeblock.spec.reference.rotary_scaling import magnitude, units
+from gaugeblock.spec.reference.rotary_scaling import magnitude, powers, units
 from gaugeblock.spec.rotary import POSITIONS_END
 
 Held = Callable[[Numpy], Numpy]
@@ -29,6 +29,8 @@ def mistakes(cell: Cell, case: RotaryCase, inputs: Inputs) -> Iterator[tuple[str
         yield "the base is 10000, whatever is asked for", _varied(cell, case, inputs, base=BASE)
     for text, scaling in _rules(case.rule):
         yield text, _varied(cell, case, inputs, scaling=scaling)
+    if case.rule is None:
+        yield from _frequencies(cell, case, inputs)
     if case.dims.R < case.D:
         yield "all components are rotated, not the first rotary_dim", _varied(cell, case, inputs, rotary_dim=None)
 
@@ -58,6 +60,27 @@ def _pairs(cell: Cell, case: RotaryCase, inputs: Inputs) -> Iterator[tuple[str, 
     value[..., second] = -value[..., second]
     yield "the sine has the wrong sign: pairs turn the other way", Expected(value, back.err, free=back.free)
     yield "nothing is rotated", Expected(inputs["x"].astype(np.float64), np.zeros(inputs["x"].shape))
+
+
+def _frequencies(cell: Cell, case: RotaryCase, inputs: Inputs) -> Iterator[tuple[str, Expected]]:
+    n, R = case.dims.R // 2, case.dims.R
+    e = 2.0 * np.arange(n) / R
+    wrong = {
+        "the exponent is i / R instead of 2 i / R": e / 2,
+        "the exponent is 2 i / (R - 2): the slowest pair has the base as its period": e * R / max(R - 2, 1),
+        "frequencies begin with that of pair 1": e + 2.0 / R,
+        "frequencies run from the slowest to the fastest": e[::-1],
+    }
+    if R < case.D:
+        wrong["exponents are counted over the whole width, not over rotary_dim"] = e * R / case.D
+    at = reference.pairs(case.dims, case.order, cell.backend.conventions)
+    for text, exponents in wrong.items():
+        made = []
+        for contract in (cell.contract(), EXACT):
+            w = powers(exponents, case.base, units(contract))
+            table = reference.entries(w, inputs["positions"], None, contract)
+            made.append(reference.turned(inputs["x"], table, at, contract))
+        yield text, replace(made[0], err=made[0].err + made[1].err)
 
 
 def _places(cell: Cell, case: RotaryCase, inputs: Inputs) -> Iterator[tuple[str, Expected]]:

@@ -28,6 +28,7 @@ MODULES = (
     "positions_rotary_precision",
     "positions_rotary_calls",
     "normalization",
+    "normalization_affine",
     "normalization_rms",
     "normalization_precision",
     "normalization_calls",

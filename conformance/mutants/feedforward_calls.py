@@ -82,7 +82,7 @@ class NanRowIsZero(BothNetworks):
     """A row that is NaN gives zeros."""
 
     def _wrapped(self, x: Array, weights: Weights, network: Any) -> Array:
-        return np.nan_to_num(np.asarray(network(x, weights)), nan=0.0)
+        return np.asarray(np.nan_to_num(np.asarray(network(x, weights)), nan=0.0))
 
 
 @mutant(killed_by=("FFN-NONFINITE",))

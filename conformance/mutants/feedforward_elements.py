@@ -44,7 +44,7 @@ class ReluOfNanIsZero(NumpyBackend):
     """ReLU prefers zero to NaN."""
 
     def _relu(self, x: Array) -> Array:
-        return np.fmax(x, x.dtype.type(0))
+        return np.asarray(np.fmax(x, x.dtype.type(0)))
 
 
 @mutant(killed_by=("ACT-NONFINITE",))

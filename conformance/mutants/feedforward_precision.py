@@ -24,7 +24,7 @@ class GeluInHalf(NumpyBackend):
 
     def gelu(self, x: Array, *, approximate: str = "none") -> Array:
         gate = round_once(self._normal_cdf(upcast(x)) * 2 - 1, x.dtype)
-        return ((gate + x.dtype.type(1)) * (x * x.dtype.type(0.5))).astype(x.dtype)
+        return np.asarray(((gate + x.dtype.type(1)) * (x * x.dtype.type(0.5))).astype(x.dtype))
 
 
 @mutant(killed_by=("ACT-GELU-TANH",), dtypes=HALF)
@@ -47,7 +47,7 @@ class SiluInHalf(NumpyBackend):
 
     def silu(self, x: Array, *, beta: float = 1.0) -> Array:
         e = round_once(np.exp(-upcast(x) * np.float32(beta)), x.dtype)
-        return (x / (x.dtype.type(1) + e)).astype(x.dtype)
+        return np.asarray((x / (x.dtype.type(1) + e)).astype(x.dtype))
 
 
 @mutant(killed_by=("ACT-GELU", "ACT-SILU"), dtypes=("bfloat16",))

@@ -85,7 +85,7 @@ class BetaOutside(NumpyBackend):
     """beta multiplies the result too."""
 
     def _silu(self, x: Array, beta: float) -> Array:
-        return x.dtype.type(beta) * super()._silu(x, beta)
+        return np.asarray(x.dtype.type(beta) * super()._silu(x, beta))
 
 
 @mutant(killed_by=("ACT-SILU-BETA",))
@@ -141,7 +141,7 @@ class ReluRounds(NumpyBackend):
     """ReLU is (x + |x|) / 2 with a rounded third in the way."""
 
     def _relu(self, x: Array) -> Array:
-        return np.maximum(x * x.dtype.type(3) / x.dtype.type(3), 0)
+        return np.asarray(np.maximum(x * x.dtype.type(3) / x.dtype.type(3), 0))
 
 
 @mutant(killed_by=("ACT-RELU",))

@@ -5,6 +5,7 @@ import numpy as np
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.mutants import mutant
+from gaugeblock.conformance.mutants.positions_sinusoidal import of_the_first
 from gaugeblock.spec.conventions import Conventions
 
 
@@ -177,8 +178,7 @@ class BiasRowsShareTheFirst(NumpyBackend):
     """Every batch row has the positions of the first."""
 
     def _alibi_distances(self, query: Array, key: Array) -> Array:
-        first = (np.broadcast_to(np.atleast_2d(p)[:1], p.shape) for p in (query, key))
-        return super()._alibi_distances(*first)
+        return super()._alibi_distances(of_the_first(query), of_the_first(key))
 
 
 @mutant(killed_by=("ALIBI-BOTH-WAYS", "ALIBI-BIAS"))

@@ -7,6 +7,7 @@ import numpy as np
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array, upcast
 from gaugeblock.conformance.mutants import mutant
+from gaugeblock.conformance.mutants.positions_sinusoidal import of_the_first
 from gaugeblock.spec.precision import HALF
 
 
@@ -189,8 +190,7 @@ class UnsupportedRowsIgnored(NumpyBackend):
     unsupported = {"alibi.positions.rows": "not needed", "learned_positions.positions.rows": "not needed"}
 
     def _alibi_distances(self, query: Array, key: Array) -> Array:
-        first = (np.broadcast_to(np.atleast_2d(p)[:1], p.shape) for p in (query, key))
-        return super()._alibi_distances(*first)
+        return super()._alibi_distances(of_the_first(query), of_the_first(key))
 
 
 @mutant(killed_by=("POS-UNSUPPORTED",), reports=("ml-explore/mlx#343",))

@@ -7,6 +7,7 @@ from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.mutants import mutant
 from gaugeblock.conformance.mutants.attention_calls import as_if_contiguous
 from gaugeblock.conformance.mutants.attention_precision import stored
+from gaugeblock.conformance.mutants.positions_sinusoidal import of_the_first
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import BFLOAT16
 
@@ -33,7 +34,7 @@ class LookupRowsShareTheFirst(NumpyBackend):
     """Every batch row reads the positions of the first."""
 
     def _looked_up(self, table: Array, positions: Array) -> Array:
-        return super()._looked_up(table, np.broadcast_to(np.atleast_2d(positions)[:1], positions.shape))
+        return super()._looked_up(table, of_the_first(positions))
 
 
 @mutant(killed_by=("POS-LOOKUP",))

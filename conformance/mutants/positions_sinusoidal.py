@@ -10,6 +10,11 @@ from gaugeblock.spec.conventions import Conventions
 ALL = ("PE-FORMULA", "PE-FREQUENCIES", "PE-UNIT-NORM", "PE-SHIFT", "PE-OFFSET")
 
 
+def of_the_first(positions: Array) -> Array:
+    """Positions in which every batch row repeats the first."""
+    return positions if positions.ndim == 1 else np.broadcast_to(positions[:1], positions.shape)
+
+
 @mutant(
     killed_by=ALL,
     reports=(
@@ -203,7 +208,7 @@ class RowsShareTheFirst(NumpyBackend):
     """Every batch row has the positions of the first."""
 
     def _pe_angles(self, positions: Array, frequencies: Array) -> Array:
-        return super()._pe_angles(np.broadcast_to(np.atleast_2d(positions)[:1], positions.shape), frequencies)
+        return super()._pe_angles(of_the_first(positions), frequencies)
 
 
 @mutant(killed_by=("POS-ROWS",), reports=("ml-explore/mlx#3795",))

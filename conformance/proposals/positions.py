@@ -22,7 +22,7 @@ from gaugeblock.conformance.strategies.alibi import BiasCase, SlopesCase
 from gaugeblock.conformance.strategies.positions import LookupCase, SinusoidalCase
 from gaugeblock.conformance.verdict import Status, judge
 from gaugeblock.spec.backend import Backend
-from gaugeblock.spec.components import INTERFACES, offers
+from gaugeblock.spec.components import offers
 from gaugeblock.spec.conventions import Conventions, OutOfRange
 from gaugeblock.spec.features import FEATURES
 from gaugeblock.spec.precision import Level
@@ -135,6 +135,4 @@ def _offered(backend: Backend) -> list[str]:
 
 def _rotary(backend: Backend) -> list[ModuleType]:
     """The room of rotary positions, where they are offered."""
-    if "rotary" not in INTERFACES["positions"] or not offers(backend, "positions", "rotary"):
-        return []
-    return [import_module("gaugeblock.conformance.proposals.rotary")]
+    return [import_module("gaugeblock.conformance.proposals.rotary")] if offers(backend, "positions", "rotary") else []

@@ -35,7 +35,7 @@ def _shapes(cell: Cell, case: RotaryCase, x: Numpy, p: Numpy) -> Iterator[Malfor
     yield wrong("there are more positions than tokens", x, np.arange(case.T + 1))
     yield wrong("x has an odd width, and no rotary_dim is given", x[..., :-1].copy(), p)
     yield wrong("x has rank 3", x[0], p, must=False)
-    yield wrong("positions have rank 0", x, p[0], must=False)
+    yield wrong("positions have rank 0", x, p[:1].reshape(()), must=False)
     if offers(cell, "positions.rows"):
         rows = np.stack([p] * (case.B + 1))
         yield wrong("positions have more rows than x", x, rows)
@@ -79,7 +79,7 @@ def using(cell: Cell, feature: str) -> RotaryCase:
     case = BASE
     for option in feature.split("+"):
         case = replace(case, **USES[option])
-    own = {*feature.split("+"), feature}
+    own = {*feature.split("+"), *(case.used() - BASE.used())}  # what the feature implies is part of it
     for option in declared(cell):
         if option not in own and set(option.split("+")) <= case.used():
             case = case.without(option)
@@ -102,8 +102,8 @@ USES: Mapping[str, Mapping[str, Any]] = {
     "scaling.llama3": {"scaling": "llama3-64"},
     "positions.rows": {"positions": "rows"},
     "positions.offset": {"positions": "offset"},
-    "positions.gaps": {"positions": "gaps"},
-    "positions.far": {"positions": "thousands"},
+    "positions.gaps": {"positions": "zero"},
+    "positions.far": {"positions": "million"},
     "empty.batch": {"B": 0},
     "empty.tokens": {"T": 0},
 }

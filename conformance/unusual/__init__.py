@@ -11,7 +11,15 @@ from gaugeblock.spec.components import COMPONENTS
 
 B = TypeVar("B", bound=type[Backend])
 
-MODULES = ("attention", "attention_blocks", "attention_declared", "normalization", "positions_rotary", "positions")
+MODULES = (
+    "attention",
+    "attention_blocks",
+    "attention_declared",
+    "normalization",
+    "positions_rotary",
+    "positions",
+    "feedforward",
+)
 
 
 @dataclass(frozen=True)

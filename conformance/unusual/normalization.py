@@ -234,9 +234,6 @@ class EpsHeldInFloat32(NumpyBackend):
 
     conventions = Conventions(scalars="float32")
 
-    def _scale(self, d: object, scale: float | None) -> float:
-        return float(np.float32(super()._scale(d, scale)))  # type: ignore[arg-type]
-
     def _inverse_deviation(self, variance: Array, eps: float) -> Array:
         return super()._inverse_deviation(variance, float(np.float32(eps)))
 

@@ -245,12 +245,7 @@ def _settled(y: Bounded, inverse: Bounded, contract: Contract, free: bool = Fals
     nothing = np.isinf(inverse.value) & (inverse.err == 0)
     value = np.where(nothing, np.nan, done.value)
     err = np.where(nothing, 0.0, np.nan_to_num(done.err, nan=np.inf, posinf=np.inf))
-    rows = np.zeros(value.shape[:-1], bool)
-    return (
-        Expected(np.zeros_like(value), np.zeros_like(err), rows, np.ones((), bool))
-        if free
-        else Expected(value, err, rows)
-    )
+    return Expected(value, err, np.zeros(value.shape[:-1], bool), np.full((), free))
 
 
 def _mean_loss(M: int, acc: Format) -> Real:

@@ -91,16 +91,17 @@ def _wave(value: Real, slope: Real, e: Real, contract: Contract) -> tuple[Real, 
 def learned_positions(table: ArrayLike, positions: ArrayLike, *, conventions: Conventions = Conventions()) -> Expected:
     """The rows of a table, without error; where a position lies outside it, what is declared.
 
-    table (N, M), positions (T,) or (B, T) -> (T, M) or (B, T, M). Rows on which nothing is declared are free.
+    table (N, M), positions (T,) or (B, T) -> (T, M) or (B, T, M). Where it is to be refused no number is right, and
+    infinity stands in; undefined rows are free.
     Clauses: POS-LOOKUP, POS-LOOKUP-RANGE.
     """
     rows, p = np.asarray(table).astype(np.float64), np.asarray(positions)
     outside = (p < 0) | (p >= len(rows))
     inside = np.clip(p, 0, max(len(rows) - 1, 0))
     value = rows[inside] if len(rows) else np.zeros((*p.shape, rows.shape[1]))
-    if conventions.out_of_range == "nan":
-        value = np.where(outside[..., None], np.nan, value)
-    free = outside[..., None] & (conventions.out_of_range in ("raises", "undefined"))
+    if conventions.out_of_range in ("nan", "raises"):
+        value = np.where(outside[..., None], np.nan if conventions.out_of_range == "nan" else np.inf, value)
+    free = outside[..., None] & (conventions.out_of_range == "undefined")
     return Expected(value, np.zeros_like(value), free=np.broadcast_to(free, value.shape))
 
 

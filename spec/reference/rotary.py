@@ -21,6 +21,15 @@ from gaugeblock.spec.rotary import POSITIONS_END, Dims, dims
 Indices = np.ndarray[tuple[int], np.dtype[np.intp]]
 
 
+@dataclass(frozen=True)
+class Table:
+    """Cosine and sine of every angle, (B|1, 1, T, R/2), and where the angle is exactly zero."""
+
+    cos: Bounded
+    sin: Bounded
+    still: Bits
+
+
 def rotate(
     x: ArrayLike,
     positions: ArrayLike,
@@ -41,16 +50,22 @@ def rotate(
     Raises ShapeError. Clauses: those of spec/clauses/positions.md that begin with ROPE. Source: Su et al. 2021, eq. 34.
     """
     d = dims(np.shape(x), np.shape(positions), rotary_dim=rotary_dim)
-    first, second = pairs(d, layout, conventions)
     table = entries(frequencies(d, base, scaling, contract, conventions), positions, scaling, contract)
+    made = turned(x, table, pairs(d, layout, conventions), contract)
+    return replace(made, free=np.full((d.B, d.H, d.T, 1), unsaid(d, scaling, conventions)))
+
+
+def turned(x: ArrayLike, table: Table, at: tuple[Indices, Indices], contract: Contract) -> Expected:
+    """Each pair of components, at (R/2,) and (R/2,), turned by its entries of the table; the others as they are."""
+    first, second = at
     whole = given(x, contract.acc)
     a, b = _at(whole, first), _at(whole, second)
     minus = Bounded(-b.value, b.err)
-    turned = [_turn(a, minus, table, contract), _turn(b, a, table, contract)]
+    parts = [_turn(a, minus, table, contract), _turn(b, a, table, contract)]
     value, err = whole.value.copy(), whole.err.copy()
-    for where, part in zip((first, second), turned, strict=True):
+    for where, part in zip(at, parts, strict=True):
         value[..., where], err[..., where] = part.value, part.err
-    return Expected(value, err, free=np.full((d.B, d.H, d.T, 1), unsaid(d, scaling, conventions)))
+    return Expected(value, err)
 
 
 def unsaid(d: Dims, scaling: Scaling | None, conventions: Conventions) -> bool:
@@ -79,15 +94,6 @@ def frequencies(
 ) -> Bounded:
     """The R/2 frequencies in radians per position, scaled as asked, by the declared conventions. -> (R/2,)."""
     return scaled(d.R // 2, width(d, conventions), base, scaling, units(contract))
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cosine and sine of every angle, (B|1, 1, T, R/2), and where the angle is exactly zero."""
-
-    cos: Bounded
-    sin: Bounded
-    still: Bits
 
 
 def angles(w: Bounded, positions: ArrayLike, contract: Contract) -> Bounded:

@@ -1,0 +1,333 @@
+"""The reference of activations and networks against many-digit arithmetic, and its bounds against adversaries."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from math import erf
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from gaugeblock.conformance.strategies.activations import GELU, GELU_TANH, SILU, ActivationCase
+from gaugeblock.conformance.strategies.feedforward import ANY_W, ANY_X, NETWORKS, FeedForwardCase
+from gaugeblock.spec import weights
+from gaugeblock.spec.errors import ConfigError
+from gaugeblock.spec.feedforward import ACTIVATIONS
+from gaugeblock.spec.precision import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, HALF, Contract, Level
+from gaugeblock.spec.reference import feedforward as reference
+from gaugeblock.spec.reference.bounded import Bounded, is_held, rounded
+
+Real = np.ndarray[Any, np.dtype[np.float64]]
+Rounding = Callable[[Any], Real]
+LEVELS = (Level.STRICT, Level.FUSED, Level.STORED)
+BETAS = (1.0, 0.0, 1.702, -0.7, 30.0)
+
+
+def exact(x: float, kind: str, beta: float = 1.0) -> Any:
+    """An activation with as many digits as mpmath has at the moment."""
+    m = mpmath.mpf(x)
+    if kind == "relu":
+        return max(m, mpmath.mpf(0))
+    if kind == "silu":
+        return m / (1 + mpmath.exp(-mpmath.mpf(beta) * m))
+    if kind == "gelu":
+        return m * mpmath.erfc(-m / mpmath.sqrt(2)) / 2
+    return m * (1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * (m + mpmath.mpf("0.044715") * m**3))) / 2
+
+
+def numbers(seed: int) -> Real:
+    rng = np.random.default_rng(seed)
+    sizes = 2.0 ** rng.uniform(-60, 60, 150) * rng.choice([-1, 1], 150)
+    return np.concatenate([rng.uniform(-14, 14, 400), sizes, [0.0, 1.0, -2.0, 3.0, -2.699, 40.0, -40.0]])
+
+
+@pytest.mark.parametrize("kind", ACTIVATIONS)
+def test_activations_agree_with_many_digits(kind: str) -> None:
+    x = numbers(0)
+    for beta in BETAS if kind == "silu" else (1.0,):
+        got = reference.activate(Bounded(x, np.zeros_like(x)), kind, Contract(FLOAT64), beta)
+        with mpmath.workdps(80):
+            want = np.array([float(exact(v, kind, beta)) for v in x.tolist()])
+        assert np.all(np.abs(got.value - want) <= got.err)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_networks_agree_with_many_digits(gated: bool) -> None:
+    for case in some_networks(gated):
+        inputs = dict(case.inputs(FLOAT64))
+        got = case.expected(inputs, Contract(FLOAT64), None)  # type: ignore[arg-type]
+        want = many_digits(case, inputs)
+        assert np.all(np.abs(got.value - want) <= got.err), case
+
+
+def some_networks(gated: bool, x: tuple[str, ...] = ANY_X, w: tuple[str, ...] = ANY_W) -> Iterator[FeedForwardCase]:
+    for seed, size in enumerate(s for s in NETWORKS if s.B * s.H * s.T * s.M * s.F < 400):
+        for n, recipe in enumerate(x):
+            yield FeedForwardCase(
+                **size._asdict(),
+                gated=gated,
+                activation=ACTIVATIONS[(seed + n) % 4],
+                x=recipe,
+                w=w[(seed + n) % len(w)],
+                bias=("", "all", "up+down", "down")[(seed + 2 * n) % 4],
+                seed=seed,
+            )
+
+
+def many_digits(case: FeedForwardCase, inputs: dict[str, Any]) -> Real:
+    """The same definition, element by element, with 60 digits."""
+    given = {name: x.astype(float) for name, x in inputs.items()}
+    out = np.zeros((int(np.prod(case.shape[:-1])), case.M))
+
+    def layer(row: list[Any], name: str) -> list[Any]:
+        w = given[f"{name}.weight"]
+        bias = given.get(f"{name}.bias", np.zeros(w.shape[1]))
+        return [mpmath.fdot(row, w[:, j].tolist()) + mpmath.mpf(bias[j]) for j in range(w.shape[1])]
+
+    with mpmath.workdps(60):
+        for n, row in enumerate(given["x"].reshape(-1, case.M)):
+            hidden = layer([mpmath.mpf(v) for v in row.tolist()], "up")
+            if case.gated:
+                gate = layer([mpmath.mpf(v) for v in row.tolist()], "gate")
+                hidden = [exact(g, "silu") * u for g, u in zip(gate, hidden, strict=True)]
+            else:
+                hidden = [exact(h, case.activation) for h in hidden]
+            out[n] = [float(y) for y in layer(hidden, "down")]
+    return out.reshape(case.shape)
+
+
+def test_golden_numbers() -> None:
+    """By mpmath 1.3 with 30 digits: x = 1, -2, 3, -2.699; and a gate of 2 on 3."""
+    x = np.array([1.0, -2.0, 3.0, -2.699])
+    golden = {
+        "gelu": [0.841344746068542949, -0.0455002638963584144, 2.99595030590510972, -0.00938552639720913607],
+        "gelu_tanh": [0.841191990608276705, -0.0454023059122249812, 2.99636260791822698, -0.00891229087925734054],
+        "silu": [0.731058578630004879, -0.238405844044235112, 2.85772238046729966, -0.170124419432632218],
+    }
+    for kind, want in golden.items():
+        got = reference.activate(Bounded(x, np.zeros(4)), kind, Contract(FLOAT64)).value
+        assert np.allclose(got, want, rtol=1e-14, atol=1e-17)
+    one = np.ones((1, 1))
+    gated = reference.swiglu(one, {"gate.weight": 2 * one, "up.weight": 3 * one, "down.weight": one})
+    assert gated.value.item() == pytest.approx(5.28478246786729466, rel=1e-14)
+    swapped = reference.swiglu(one, {"gate.weight": 3 * one, "up.weight": 2 * one, "down.weight": one})
+    assert swapped.value.item() == pytest.approx(5.71544476093459931, rel=1e-14)
+
+
+def test_suprema_are_above_the_curves() -> None:
+    """The slopes, curvatures, gate slopes and turns that the bounds use, on a fine grid."""
+    x = np.linspace(-12, 12, 240001)
+    gate, density = reference.normal_cdf(x), reference.normal_density(x)
+    assert np.max(np.abs(gate + x * density)) <= reference.SLOPE_GELU
+    assert np.max(np.abs((2 - x * x) * density)) <= reference.CURVE_GELU
+    assert np.max(density) <= reference.GATE_GELU
+    assert np.max(np.abs(x) * density) <= reference.TURN_GELU
+    s = reference.sigmoid(x)
+    assert np.max(np.abs(s + x * s * (1 - s))) <= reference.SLOPE_SILU
+    assert np.max(np.abs(s * (1 - s) * (2 + x * (1 - 2 * s)))) <= reference.CURVE_SILU
+    assert np.max(s * (1 - s)) <= reference.GATE_SILU
+    assert np.max(np.abs(x) * s * (1 - s)) <= reference.TURN_SILU
+    c, a = reference.ROOT_2_PI, reference.CUBIC
+    t, first, second = np.tanh(c * (x + a * x**3)), c * (1 + 3 * a * x * x), 6 * c * a * x
+    steep = 1 - t * t
+    assert np.max(np.abs((1 + t) / 2 + x * steep * first / 2)) <= reference.SLOPE_GELU
+    curve = steep * first + x / 2 * steep * (second - 2 * t * first**2)
+    assert np.max(np.abs(curve)) <= reference.CURVE_GELU
+    assert np.max(steep * first / 2) <= reference.GATE_GELU
+
+
+def to(dtype: np.dtype[Any]) -> Rounding:
+    return lambda x: np.asarray(x, np.float64).astype(dtype).astype(np.float64)
+
+
+class Adversary:
+    """A correct implementation that rounds wherever the contract lets it, in a random admitted form."""
+
+    def __init__(self, contract: Contract, seed: int) -> None:
+        self.contract, self.rng = contract, np.random.default_rng(seed)
+        self.rnd, self.io = to(contract.acc.dtype), to(contract.io.dtype)
+        self.stored: Rounding = self.io if contract.rounds_at(Level.STORED) else lambda x: np.asarray(x)
+
+    def wobbled(self, y: Real, freedom: float) -> Real:
+        """A function value, off by nearly all that the contract admits, then rounded."""
+        worst = self.rng.choice([-1.0, 1.0], y.shape) * (freedom - 1)
+        return self.rnd(y * (1 + self.contract.acc.u * worst))
+
+    def exponential(self, z: Real) -> Real:
+        if self.rng.random() < 0.5:
+            return self.wobbled(np.exp(z), self.contract.exp)
+        return self.wobbled(np.exp2(self.rnd(z * self.rnd(np.log2(np.e)))), self.contract.exp)
+
+    def gated_by_sigmoid(self, x: Real, z: Real) -> Real:
+        form, rnd = self.rng.integers(3), self.rnd
+        if form == 0:
+            return rnd(x / rnd(1 + self.exponential(-z)))
+        if form == 1:
+            return rnd(x * rnd(1 / rnd(1 + self.exponential(-z))))
+        return rnd(rnd(x / 2) * rnd(1 + self.wobbled(np.tanh(z / 2), self.contract.tanh)))
+
+    def activate(self, x: Real, kind: str, beta: float = 1.0) -> Real:
+        rnd, form = self.rnd, self.rng.integers(3)
+        if kind == "relu":
+            return np.maximum(x, 0)
+        if kind == "silu":
+            return self.gated_by_sigmoid(x, rnd(rnd(beta) * x))
+        if kind == "gelu_tanh":
+            cube = rnd(rnd(x * x) * x)
+            a, c = rnd(0.044715), rnd(np.sqrt(2 / np.pi))
+            inner = rnd(x + rnd(a * cube)) if form else rnd(x * rnd(1 + rnd(a * rnd(x * x))))
+            return self.gated_by_sigmoid(x, 2 * rnd(c * inner))
+        scaled = rnd(x * rnd(np.sqrt(0.5))) if form else rnd(x / rnd(np.sqrt(2)))
+        e = self.wobbled(np.vectorize(erf, otypes=[float])(scaled), self.contract.erf)
+        if form == 0:
+            return rnd(rnd(x / 2) * rnd(1 + e))
+        return rnd(x * rnd(0.5 + e / 2)) if form == 1 else rnd(rnd(x * e) + x) / 2
+
+    def linear(self, x: Real, w: Real, bias: Real | None) -> Real:
+        """The sum in a random order, products rounded or fused, the bias first, last, or anywhere."""
+        terms = x[:, :, None] * w[None]
+        terms = terms if self.rng.random() < 0.3 else self.rnd(terms)
+        if bias is not None and self.rng.random() < 0.6:
+            terms, bias = np.concatenate([terms, np.broadcast_to(bias, (len(x), 1, len(bias)))], axis=1), None
+        total = np.zeros((len(x), w.shape[1]))
+        for n in self.rng.permutation(terms.shape[1]):
+            total = self.rnd(total + terms[:, n])
+        return total if bias is None else self.rnd(self.stored(total) + bias)
+
+    def network(self, case: FeedForwardCase, inputs: dict[str, Any]) -> Real:
+        given = {name: x.astype(np.float64) for name, x in inputs.items()}
+        x, stored = given["x"].reshape(-1, case.M), self.stored
+
+        def layer(rows: Real, name: str) -> Real:
+            return self.linear(rows, given[f"{name}.weight"], given.get(f"{name}.bias"))
+
+        hidden = stored(layer(x, "up"))
+        if case.gated:
+            hidden = stored(self.rnd(stored(self.activate(stored(layer(x, "gate")), "silu")) * hidden))
+        else:
+            hidden = stored(self.activate(hidden, case.activation))
+        return self.io(layer(hidden, "down")).reshape(case.shape)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("kind", ["gelu", "gelu_tanh", "silu"])
+def test_bound_of_activations_holds_for_any_form(dtype: str, kind: str) -> None:
+    io, worst = FORMATS[dtype], 0.0
+    functions = {"gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU}
+    for turn in range(12):
+        beta = BETAS[turn % len(BETAS)] if kind == "silu" else 1.0
+        name, approximate = functions[kind]
+        case = ActivationCase(function=name, approximate=approximate, beta=beta, x="every", seed=turn)
+        x = case.inputs(io)["x"][turn :: 1 if dtype in HALF and turn == 0 else 7]
+        want, own = (case.expected({"x": x}, Contract(f), None) for f in (io, FLOAT64))  # type: ignore[arg-type]
+        adversary = Adversary(Contract(io), turn)
+        with np.errstate(all="ignore"):
+            got = adversary.io(adversary.activate(x.astype(np.float64), kind, beta))
+            allowed = (want.err + own.err) * (1 + 1e-12)
+            judged = np.isfinite(allowed) & ~want.free
+            error = np.where(judged, np.abs(got - want.value), 0.0)
+        assert np.all(error <= allowed), (kind, dtype, turn, float(x[np.argmax(error / allowed)]))
+        worst = max(worst, float(np.max(error / np.where(allowed > 0, allowed, 1))))
+    assert worst > 0.3, "the adversary does not come near the bound"
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_bound_of_networks_holds_for_any_order_and_form(dtype: str, level: Level) -> None:
+    contract, worst, checked = Contract(FORMATS[dtype], level), 0.0, 0
+    for gated in (False, True):
+        for seed, case in enumerate(some_networks(gated)):
+            inputs = dict(case.inputs(contract.io))
+            with np.errstate(all="ignore"):
+                want, own = (case.expected(inputs, c, None) for c in (contract, Contract(FLOAT64)))  # type: ignore[arg-type]
+            allowed = (want.err + own.err) * (1 + 1e-12)
+            for turn in range(4):
+                with np.errstate(all="ignore"):
+                    got = Adversary(contract, 100 * seed + turn).network(case, inputs)
+                    error = np.where(np.isfinite(allowed), np.abs(got - want.value), 0.0)
+                assert np.all(error <= allowed), (case, turn)
+                worst = max(worst, float(np.max(error / np.where(allowed > 0, allowed, 1), initial=0)))
+                checked += 1
+    assert worst > 0.03, "the adversary does not come near the bound"
+    assert checked > 100
+
+
+def test_a_looser_level_never_has_a_smaller_bound() -> None:
+    for name in HALF:
+        for gated in (False, True):
+            for case in some_networks(gated):
+                inputs = dict(case.inputs(FORMATS[name]))
+                levels = (Contract(FORMATS[name], level) for level in sorted(Level))
+                bounds = [case.expected(inputs, contract, None).err for contract in levels]  # type: ignore[arg-type]
+                for looser, tighter in pairwise(bounds):
+                    assert np.all(tighter <= looser * (1 + 1e-12))
+
+
+def test_integers_with_relu_are_exact() -> None:
+    for case in some_networks(False, x=("integers",), w=("integers",)):
+        case = FeedForwardCase(**{**vars(case), "activation": "relu"})
+        for contract in (Contract(FLOAT32), Contract(FLOAT64), Contract(FLOAT16, Level.STORED)):
+            expected = case.expected(case.inputs(contract.io), contract, None)  # type: ignore[arg-type]
+            small = np.abs(expected.value) <= 2.0**contract.io.p
+            assert not np.any(expected.err[small]), case
+
+
+def test_relu_rounds_nothing() -> None:
+    x = numbers(3).astype(np.float32)
+    assert not np.any(reference.relu(x, contract=Contract(FLOAT32)).err)
+    assert reference.relu([-1e-40, 2e-40], contract=Contract(FLOAT32)).err.tolist()[1] > 0
+
+
+def test_nothing_is_promised_where_a_double_overflows() -> None:
+    x = np.array([1e38, 2e38, -2e38], np.float32)
+    assert reference.gelu(x, contract=Contract(FLOAT32)).free.tolist() == [False, True, True]
+    assert not np.any(reference.silu(x.astype(np.float64), contract=Contract(FLOAT64)).free)
+
+
+def test_a_number_that_a_format_holds_is_not_rounded() -> None:
+    assert is_held(np.array([256.0, 257.0, 0.0, 1e-40]), BFLOAT16).tolist() == [True, False, True, False]
+    assert is_held(2.0**-24, FLOAT16)
+    assert np.isfinite(rounded(65519.0, 0.0, FLOAT16))
+    assert np.isinf(rounded(65520.0, 0.0, FLOAT16))
+
+
+def test_complex_step_gives_the_derivatives() -> None:
+    x, h = np.linspace(-6, 6, 241), 1e-40
+    gelu = (x + 1j * h) * reference.normal_cdf(x + 1j * h)
+    slope = reference.normal_cdf(x) + x * reference.normal_density(x)
+    assert np.allclose(gelu.imag / h, slope, rtol=1e-14, atol=1e-15)
+    s = reference.sigmoid(x)
+    assert np.allclose(reference.sigmoid(x + 1j * h).imag / h, s * (1 - s), rtol=1e-13, atol=1e-16)
+
+
+def test_width_of_a_gated_network() -> None:
+    for M in range(1, 200):
+        for multiple in (1, 8, 64, 256):
+            F = weights.swiglu_width(M, multiple)
+            gated, plain = (weights.count(s) for s in (weights.swiglu(M, F), weights.feed_forward(M, 4 * M, False)))
+            assert F % multiple == 0
+            assert 0 <= gated - plain < 3 * M * multiple
+    assert weights.swiglu_width(4096, 256) == 11008  # LLaMA with 7 billion parameters
+    with pytest.raises(ConfigError, match="SWIGLU-WIDTH"):
+        weights.swiglu_width(0)
+
+
+def test_names_and_shapes_of_weights() -> None:
+    assert weights.feed_forward(3, 12) == {
+        "up.weight": (3, 12),
+        "up.bias": (12,),
+        "down.weight": (12, 3),
+        "down.bias": (3,),
+    }
+    assert weights.swiglu(3, 8) == {"gate.weight": (3, 8), "up.weight": (3, 8), "down.weight": (8, 3)}
+
+
+def test_error_function_of_the_numpy_backend() -> None:
+    from gaugeblock.backends.numpy.feedforward import erf as ours
+
+    x = np.concatenate([np.linspace(-7, 7, 1401), [2.0, -2.0, 1e-300, -1e-9, 50.0, 0.0]])
+    with mpmath.workdps(40):
+        want = np.array([float(mpmath.erf(v)) for v in x.tolist()])
+    assert np.all(np.abs(ours(x) - want) <= 16 * FLOAT64.u * np.abs(want))
+    assert np.isnan(ours(np.array([np.nan]))).all()
