@@ -90,7 +90,7 @@ def test_scale_of_any_sign(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
-@attn("ATTN-CONVEX", cases=partial(cases, sizes=WIDE, causal=(False, True)))
+@attn("ATTN-CONVEX", cases=partial(cases, sizes=WIDE, causal=(False, True), large=False))
 def test_rows_are_convex_combinations(cell: Cell, case: Case) -> None:
     convex_rows(cell, case)
 

@@ -230,8 +230,12 @@ def cases(
     scale: tuple[float | None, ...] = (None,),
     layout: tuple[str, ...] = ("",),
     poison: tuple[float, ...] = (0.0,),
+    large: bool = True,
 ) -> st.SearchStrategy[AttentionCase]:
-    """Attention cases over these sizes, recipes and options; the first of each is the simplest."""
+    """Attention cases over these sizes, recipes and options, the first of each the simplest.
+
+    large admits the large sizes of a thorough run.
+    """
 
     def build(d: Dims, **chosen: Any) -> AttentionCase:
         return AttentionCase(**d._asdict(), **chosen)
@@ -239,7 +243,7 @@ def cases(
     one_of = st.sampled_from
     return st.builds(
         partial(build),
-        one_of(draw.pool(sizes, LARGE if sizes in (POOL, TAILS, WIDE, LONG) else [])),
+        one_of(draw.pool(sizes, LARGE if large and sizes in (POOL, TAILS, WIDE, LONG) else [])),
         qk=one_of(qk),
         v=one_of(v),
         mask=one_of(mask),

@@ -87,8 +87,16 @@ def swiglu(x: ArrayLike, weights: Mapping[str, ArrayLike], *, contract: Contract
     gate = a.store(linear(rows, weights, "gate", contract), Level.STORED)
     up = a.store(linear(rows, weights, "up", contract), Level.STORED)
     activated = a.store(activate(gate, "silu", contract), Level.STORED)
-    gated = a.store(a.mul(activated, up), Level.STORED)
+    gated = a.store(_product(activated, up, gate, a), Level.STORED)
     return _unfolded(a.result(linear(gated, weights, "down", contract)), x)
+
+
+def _product(activated: Bounded, up: Bounded, gate: Bounded, a: Arithmetic) -> Bounded:
+    """activated up; where up meets the sigmoid before the gate does, what underflows is multiplied by the gate."""
+    made = a.mul(activated, up)
+    most = np.abs(gate.value) + gate.err
+    lost = np.where((most > 0) & (np.abs(up.value) + up.err > 0), a.acc.eta * most, 0.0)
+    return Bounded(made.value, made.err + lost)
 
 
 def linear(x: Bounded, weights: Mapping[str, ArrayLike], layer: str, contract: Contract) -> Bounded:
