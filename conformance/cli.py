@@ -44,7 +44,7 @@ def check(
     from gaugeblock.conformance.session import Request, report
 
     request = Request(backends, only or [], dtype or [], profile, seed, jobs, timeout, case, known, out)
-    raise typer.Exit(report(request, format, Console(soft_wrap=True)))
+    raise typer.Exit(report(request, format, _console()))
 
 
 @app.command("list")
@@ -100,7 +100,12 @@ def mutants(
     """Run the known-bad implementations: which clause catches which."""
     from gaugeblock.conformance.report.mutants import report
 
-    raise typer.Exit(report(only or [], jobs, out, Console(soft_wrap=True)))
+    raise typer.Exit(report(only or [], jobs, out, _console()))
+
+
+def _console() -> Console:
+    """Standard output; a file or a pipe is as wide as the tables want to be."""
+    return Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)
 
 
 def main() -> None:

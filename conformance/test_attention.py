@@ -311,7 +311,13 @@ def test_causal_and_window_intersect(cell: Cell, case: Case) -> None:
     "ATTN-INTERSECT",
     needs=("mask", "bias"),
     cases=partial(
-        cases, sizes=LONG, mask=HIDING, bias=("normal", "infinite"), causal=(False, True), window=(None, (3, 1))
+        cases,
+        sizes=LONG,
+        mask=("", *HIDING),
+        bias=("normal", "infinite"),
+        causal=(False, True),
+        window=(None, (3, 1)),
+        scale=(None, 0.3),
     ),
 )
 def test_bias_goes_with_every_option(cell: Cell, case: Case) -> None:

@@ -42,10 +42,18 @@ def _table(rows: Sequence[Row]) -> Table:
     for name in ("mutant", "known as", "obvious", "killed by", "margin", "fault"):
         table.add_column(name, no_wrap=name != "fault", overflow="fold")
     for row in rows:
-        killers = ", ".join(row.clauses[:3]) + (f" +{len(row.clauses) - 3}" if len(row.clauses) > 3 else "")
+        named = [clause for clause in row.killed_by if clause in row.clauses]
+        others = len(row.clauses) - len(named[:3])
+        killers = ", ".join(named[:3]) + (f" +{others}" if others else "")
         margin = "exact" if row.margin is None else f"{row.margin:.1e}"
         known = row.catalogue or next(iter(row.reports), "")
-        cells = (row.mutant, known, ",".join(row.obvious) or "-", killers or "SURVIVES", margin if killers else "")
+        cells = (
+            row.mutant,
+            known,
+            ",".join(row.obvious) or "-",
+            killers if row.kills else "SURVIVES",
+            margin if killers else "",
+        )
         table.add_row(*map(escape, cells), escape(row.fault))
     return table
 
