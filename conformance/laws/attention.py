@@ -69,8 +69,8 @@ def equal_within(
     """The result for these inputs must be the one expected before they were moved; rows is the order of its queries."""
     if rows is not None:
         free = np.broadcast_to(expected.free, expected.value.shape)
-        fields = expected.value, expected.err, expected.empty, free
-        expected = Expected(*(x[:, :, rows] for x in fields))
+        value, err = expected.value[:, :, rows], expected.err[:, :, rows]
+        expected = Expected(value, err, expected.empty[:, :, rows], free[:, :, rows])
     cell.against(case, cell.call(case, inputs), expected, inputs)
 
 

@@ -171,7 +171,7 @@ def _shifted(d: Dims, rng: Rng) -> Real:
     """
     shift = rng.choice([-960.0, 0.0, 960.0], (1, d.H, d.T, 1))
     above = np.where(np.arange(d.S) == rng.integers(0, d.S, (1, d.H, d.T, 1)), 0.0, -480.0)
-    return shift + (above if rng.random() < 0.5 else rng.integers(0, 8, (1, d.H, d.T, d.S)))
+    return np.asarray(shift + (above if rng.random() < 0.5 else rng.integers(0, 8, (1, d.H, d.T, d.S))))
 
 
 def _infinite(d: Dims, rng: Rng) -> Real:
