@@ -54,7 +54,9 @@ def test_position_zero_is_the_identity(cell: Cell, case: Case) -> None:
     unchanged(cell, case, at_zero(case, inputs), "a token at position 0 must stay as it is, bit for bit")
 
 
-@rope("ROPE-PARTIAL-REST", needs=("rotary_dim",), cases=partial(cases, sizes=PARTIAL, x=("normal", "index")))
+@rope(
+    "ROPE-PARTIAL-REST", needs=("rotary_dim",), cases=partial(cases, sizes=PARTIAL, x=("normal", "index")), effort=0.7
+)
 def test_other_components_stay(cell: Cell, case: Case) -> None:
     unchanged(cell, case, rest(cell, case), "a component that is not rotated must stay as it is, bit for bit")
 
@@ -79,17 +81,17 @@ def test_calls_leave_nothing_behind(cell: Cell, case: Case) -> None:
     no_memory(cell, case)
 
 
-@rope("ROPE-INPUTS-INTACT", cases=partial(cases, x=("normal",)))
+@rope("ROPE-INPUTS-INTACT", cases=partial(cases, x=("normal",)), effort=0.5)
 def test_rotation_never_writes_to_its_inputs(cell: Cell, case: Case) -> None:
     inputs_intact(cell, case)
 
 
-@rope("ROPE-NORM", cases=partial(cases, positions=(*NEAR, *ROWS, "far", "anywhere", "last"), base=BASES), effort=2)
+@rope("ROPE-NORM", cases=partial(cases, positions=(*NEAR, *ROWS, "far", "anywhere", "last"), base=BASES), effort=1.5)
 def test_pairs_keep_their_length(cell: Cell, case: Case) -> None:
     norms_kept(cell, case)
 
 
-@rope("ROPE-SHIFT", cases=partial(cases, sizes=SLOW, x=("normal",), positions=NEAR, base=(1e6, 1e8, BASE)), effort=2)
+@rope("ROPE-SHIFT", cases=partial(cases, sizes=SLOW, x=("normal",), positions=NEAR, base=(1e6, 1e8, BASE)), effort=1.2)
 def test_scores_depend_on_the_distance(cell: Cell, case: Case) -> None:
     relative_only(cell, case)
 
@@ -104,7 +106,10 @@ def test_rotations_add_up(cell: Cell, case: Case) -> None:
 
 
 @rope(
-    "ROPE-LAYOUT-PERMUTE", needs=("half", "interleaved"), cases=partial(cases, sizes=[*POOL, *PARTIAL[:1]], base=BASES)
+    "ROPE-LAYOUT-PERMUTE",
+    needs=("half", "interleaved"),
+    cases=partial(cases, sizes=[*POOL, *PARTIAL[:1]], base=BASES),
+    effort=0.7,
 )
 def test_layouts_differ_by_an_order(cell: Cell, case: Case) -> None:
     layouts_agree(cell, case)
@@ -115,28 +120,31 @@ def test_order_of_tokens(cell: Cell, case: Case) -> None:
     reordered(cell, case)
 
 
-@rope("ROPE-ROWS", needs=("positions.rows",), cases=partial(cases, sizes=BATCHED, positions=NEAR))
+@rope("ROPE-ROWS", needs=("positions.rows",), cases=partial(cases, sizes=BATCHED, positions=NEAR), effort=0.7)
 def test_one_row_of_positions_for_all(cell: Cell, case: Case) -> None:
     rows_spread(cell, case)
 
 
-@rope("ROPE-FORMULA", "ROPE-SHAPES", cases=cases, effort=2)
+@rope("ROPE-FORMULA", "ROPE-SHAPES", cases=cases, effort=1.5)
 def test_rotation_formula(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
-@rope("ROPE-DTYPE", "ROPE-SHAPES", cases=partial(cases, x=("normal",), scaling=("", "linear4", "yarn4")))
+@rope("ROPE-DTYPE", "ROPE-SHAPES", cases=partial(cases, x=("normal",), scaling=("", "linear4", "yarn4")), effort=0.5)
 def test_shape_and_dtype_of_a_rotation(cell: Cell, case: Case) -> None:
     cell.call(case)
 
 
-@rope("ROPE-LAYOUT", needs=("half",), cases=partial(cases, x=("index", "axis", "normal"), layout=("half",)))
+@rope("ROPE-LAYOUT", needs=("half",), cases=partial(cases, x=("index", "axis", "normal"), layout=("half",)), effort=0.7)
 def test_pairs_of_the_layout_half(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
 @rope(
-    "ROPE-LAYOUT", needs=("interleaved",), cases=partial(cases, x=("index", "axis", "normal"), layout=("interleaved",))
+    "ROPE-LAYOUT",
+    needs=("interleaved",),
+    cases=partial(cases, x=("index", "axis", "normal"), layout=("interleaved",)),
+    effort=0.7,
 )
 def test_pairs_of_the_layout_interleaved(cell: Cell, case: Case) -> None:
     cell.judge(case)
@@ -152,7 +160,7 @@ def test_first_components_only(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
-@rope("ROPE-PARTIAL", needs=("rotary_dim", "odd_width"), cases=partial(cases, sizes=ODD, x=("index",)), effort=0.5)
+@rope("ROPE-PARTIAL", needs=("rotary_dim", "odd_width"), cases=partial(cases, sizes=ODD, x=("index",)), effort=0.3)
 def test_odd_width(cell: Cell, case: Case) -> None:
     if cell.backend.conventions.rotary_partial == "compact":
         cell.judge(case)
@@ -204,7 +212,12 @@ def test_one_token_in_every_batch_row(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
-@rope("ROPE-LINEAR", needs=("scaling", "scaling.linear"), cases=partial(cases, scaling=("linear4", "linear2.5")))
+@rope(
+    "ROPE-LINEAR",
+    needs=("scaling", "scaling.linear"),
+    cases=partial(cases, scaling=("linear4", "linear2.5")),
+    effort=0.7,
+)
 def test_linear_scaling(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
@@ -218,7 +231,7 @@ def test_ntk_scaling(cell: Cell, case: Case) -> None:
     "ROPE-YARN",
     needs=("scaling", "scaling.yarn"),
     cases=partial(cases, scaling=("yarn4", "yarn8", "yarn-long", "yarn1"), base=BASES[:3]),
-    effort=2,
+    effort=1.5,
 )
 def test_yarn_scaling(cell: Cell, case: Case) -> None:
     cell.judge(case)
@@ -248,6 +261,7 @@ def test_yarn_lengthens_every_pair(cell: Cell, case: Case) -> None:
     "ROPE-YARN-MAGNITUDE",
     needs=("scaling", "scaling.yarn", "scaling.yarn.attention_factor"),
     cases=partial(cases, scaling=("yarn-factor", "yarn-factor1")),
+    effort=0.7,
 )
 def test_yarn_attention_factor(cell: Cell, case: Case) -> None:
     cell.judge(case)
@@ -257,7 +271,7 @@ def test_yarn_attention_factor(cell: Cell, case: Case) -> None:
     "ROPE-LLAMA3",
     needs=("scaling", "scaling.llama3"),
     cases=partial(cases, scaling=("llama3-64", "llama3"), base=(1000.0, 500000.0, BASE)),
-    effort=2,
+    effort=1.5,
 )
 def test_llama3_scaling(cell: Cell, case: Case) -> None:
     cell.judge(case)
@@ -272,7 +286,11 @@ def test_scaling_counts_the_rotated_components(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
-@rope("ROPE-STRIDES", cases=partial(cases, strides=("strided", "repeated"), positions=("offset", "rows", "permuted")))
+@rope(
+    "ROPE-STRIDES",
+    cases=partial(cases, strides=("strided", "repeated"), positions=("offset", "rows", "permuted")),
+    effort=0.7,
+)
 def test_rotated_views_equal_their_copies(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
@@ -299,7 +317,7 @@ def test_nan_stays_in_its_pair(cell: Cell, case: Case) -> None:
     nan_stays_in_its_pair(cell, case)
 
 
-@rope("ROPE-NONFINITE", cases=partial(cases, x=("normal",), positions=(*NEAR, *ROWS)), effort=0.5)
+@rope("ROPE-NONFINITE", cases=partial(cases, x=("normal",), positions=(*NEAR, *ROWS)), effort=0.3)
 def test_infinity_is_accepted(cell: Cell, case: Case) -> None:
     inputs = dict(case.inputs(cell.io))
     inputs["x"] = np.where(np.arange(case.D) == case.at % case.D, np.inf, inputs["x"]).astype(cell.io.dtype)
