@@ -97,6 +97,8 @@ def checks(
     def register(body: Callable[..., None]) -> Callable[[Any], None]:
         name = body.__name__.removeprefix("test_")
         check = Check(name, clauses, component, offer or component, frozenset(needs), cases, case_type, body, effort)
+        if name in _registry and _file(_registry[name].body) != _file(body):
+            raise ValueError(f"check {name} stands in {_file(_registry[name].body)} and in {_file(body)}")
         _registry[name] = check
 
         def test(gauge: Callable[[Check], None]) -> None:
@@ -107,6 +109,10 @@ def checks(
         return test
 
     return register
+
+
+def _file(body: Callable[..., None]) -> str:
+    return body.__module__.rpartition(".")[2]
 
 
 @cache
