@@ -52,8 +52,8 @@ def _sinusoidal(cell: Cell, case: SinusoidalCase, inputs: Inputs) -> Iterator[tu
     yield "the frequencies end at 1 / base: i / (dim / 2 - 1) instead of 2 i / dim", table(ending)
     yield "the exponent is i / dim instead of 2 i / dim", table(case.base ** (-i / case.M))
     yield "the frequencies begin at pair 1", table(case.base ** (-2 * (i + 1) / case.M))
-    for form in dict.fromkeys((cell.io.dtype, BFLOAT16.dtype)):
-        yield f"positions are rounded to {form.name}", table(own, p.astype(form).astype(np.float64))
+    for name, rounded in _rounded(cell, p):
+        yield f"positions are rounded to {name}", table(own, rounded)
     yield "the slowest pair comes first", table(own[::-1])
     yield "positions begin at 1", table(own, p + 1)
     yield "positions begin at 0 in every call, whatever was given", table(own, _counted(p))
@@ -129,8 +129,8 @@ def _bias(cell: Cell, case: BiasCase, inputs: Inputs) -> Iterator[tuple[str, Exp
 def _distances(cell: Cell, q: Numpy, k: Numpy) -> Iterator[tuple[str, Real]]:
     i, j = (np.atleast_2d(p).astype(np.float64) for p in (q, k))
     behind = i[:, None, :, None] - j[:, None, None, :]
-    for form in dict.fromkeys((cell.io.dtype, BFLOAT16.dtype)):
-        yield f"distances are rounded to {form.name}", np.abs(behind).astype(form).astype(np.float64)
+    for name, rounded in _rounded(cell, np.abs(behind)):
+        yield f"distances are rounded to {name}", rounded
     yield "the bias is -m (i - j), which rewards later keys", behind
     yield "later keys have no bias", np.maximum(behind, 0.0)
     yield "the sign is wrong: the bias must be negative", -np.abs(behind)
@@ -158,6 +158,13 @@ def _moved(cell: Cell, case: BiasCase, q: Any, k: Any) -> Expected:
 
 def _counted(p: Any) -> Any:
     return np.broadcast_to(np.arange(p.shape[-1]), p.shape)
+
+
+def _rounded(cell: Cell, integers: Numpy) -> Iterator[tuple[str, Real]]:
+    """Integers as the cell's format and bfloat16 hold them, where neither overflows."""
+    for form in dict.fromkeys((cell.io, BFLOAT16)):
+        if np.max(integers, initial=0) < form.limit:
+            yield form.name, integers.astype(form.dtype).astype(np.float64)
 
 
 def _first(p: Any) -> Any:
