@@ -67,8 +67,10 @@ class Level(Enum):
     """How much an implementation may round on the way; a larger level is a stricter promise.
 
     STRICT  nothing is rounded to the io format but the result;
-    FUSED   also the attention weights before the product with the values;
-    STORED  also every named intermediate: scaled queries and keys, scores, scores plus bias;
+    FUSED   also the attention weights before the product with the values, a normalized row before its weight and before
+            its bias, the entries of a rotary table and the products of a rotation;
+    STORED  also every named intermediate: scaled queries and keys, scores, scores plus bias, and a feed-forward's
+            hidden, gate, up and gated values;
     NAIVE   every operation is done in the io format. In half precision this never conforms.
 
     In float32 and float64 the first three are the same.
