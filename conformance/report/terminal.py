@@ -87,15 +87,18 @@ def headroom(records: Iterable[Record]) -> str:
     for dtype in FORMATS:
         mine = [r for r in records if r.dtype == dtype and r.outcome == "pass"]
         if mine:
-            level = f" at {mine[0].level}" + _tighter(mine) if dtype in HALF else ""
+            level = _levels(mine) if dtype in HALF else ""
             parts.append(f"{dtype} {max(r.headroom for r in mine):.2f}{level}")
     return f"worst error / allowed: {', '.join(parts)}; " if parts else ""
 
 
-def _tighter(records: Sequence[Record]) -> str:
+def _levels(records: Sequence[Record]) -> str:
+    """The levels that were declared, and the tighter one that held too, where one was declared for all."""
+    declared = list(dict.fromkeys(r.level for r in records))
     held = {r.held for r in records if r.headroom > 0}
     tightest = next((level for level in ("naive", "stored", "fused", "strict") if level in held), "")
-    return f" (holds at {tightest})" if tightest and tightest != records[0].level else ""
+    more = f" (holds at {tightest})" if tightest not in ("", *declared) and len(declared) == 1 else ""
+    return f" at {'/'.join(declared)}{more}"
 
 
 def _table(name: str, records: Sequence[Record]) -> Table:
