@@ -16,7 +16,7 @@ from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.feedforward import ACTIVATIONS
 from gaugeblock.spec.precision import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, HALF, Contract, Level
 from gaugeblock.spec.reference import feedforward as reference
-from gaugeblock.spec.reference.bounded import Bounded, is_held, rounded
+from gaugeblock.spec.reference.bounded import Bounded, is_held, rounded, ulps
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 Rounding = Callable[[Any], Real]
@@ -106,13 +106,12 @@ def test_golden_numbers() -> None:
         "silu": [0.731058578630004879, -0.238405844044235112, 2.85772238046729966, -0.170124419432632218],
     }
     for kind, want in golden.items():
-        got = reference.activate(Bounded(x, np.zeros(4)), kind, Contract(FLOAT64)).value
-        assert np.allclose(got, want, rtol=1e-14, atol=1e-17)
+        got = reference.activate(Bounded(x, np.zeros(4)), kind, Contract(FLOAT64))
+        assert np.all(np.abs(got.value - want) <= got.err)
     one = np.ones((1, 1))
-    gated = reference.swiglu(one, {"gate.weight": 2 * one, "up.weight": 3 * one, "down.weight": one})
-    assert gated.value.item() == pytest.approx(5.28478246786729466, rel=1e-14)
-    swapped = reference.swiglu(one, {"gate.weight": 3 * one, "up.weight": 2 * one, "down.weight": one})
-    assert swapped.value.item() == pytest.approx(5.71544476093459931, rel=1e-14)
+    for gate, up, result in ((2, 3, 5.28478246786729466), (3, 2, 5.71544476093459931)):
+        got = reference.swiglu(one, {"gate.weight": gate * one, "up.weight": up * one, "down.weight": one})
+        assert abs(got.value.item() - result) <= got.err.item()
 
 
 def test_suprema_are_above_the_curves() -> None:
@@ -293,12 +292,15 @@ def test_a_number_that_a_format_holds_is_not_rounded() -> None:
 
 
 def test_complex_step_gives_the_derivatives() -> None:
+    """Both sides within their roundings; the quotient of the sigmoid cancels to no less than a third of its terms."""
     x, h = np.linspace(-6, 6, 241), 1e-40
-    gelu = (x + 1j * h) * reference.normal_cdf(x + 1j * h)
-    slope = reference.normal_cdf(x) + x * reference.normal_density(x)
-    assert np.allclose(gelu.imag / h, slope, rtol=1e-14, atol=1e-15)
-    s = reference.sigmoid(x)
-    assert np.allclose(reference.sigmoid(x + 1j * h).imag / h, s * (1 - s), rtol=1e-13, atol=1e-16)
+    step = ((x + 1j * h) * reference.normal_cdf(x + 1j * h)).imag / h
+    gate, turn = reference.normal_cdf(x), x * reference.normal_density(x)
+    assert np.all(np.abs(step - (gate + turn)) <= ulps(4, FLOAT64.u) * (gate + np.abs(turn)))
+    slope = reference.sigmoid(x) * reference.sigmoid(-x)
+    roundings = 3 * (8 + 2 * Contract(FLOAT64).exp)
+    step = reference.sigmoid(x + 1j * h).imag / h
+    assert np.all(np.abs(step - slope) <= ulps(roundings, FLOAT64.u) * slope)
 
 
 def test_width_of_a_gated_network() -> None:
