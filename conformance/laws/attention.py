@@ -173,7 +173,7 @@ def scale_name(used: float, case: AttentionCase) -> str:
 def nan_propagates(cell: Cell, case: AttentionCase) -> None:
     """A NaN in q, k or v reaches every output that depends on it; the outputs that do not stay within their bound.
 
-    A row that does not see the key that holds the NaN is outside the contract.
+    A row that does not see the key that holds the NaN is outside the contract, and so is a NaN query that sees no key.
     """
     inputs = case.inputs(cell.io)
     seen = visible(cell, case, inputs)
@@ -184,7 +184,7 @@ def nan_propagates(cell: Cell, case: AttentionCase) -> None:
     column = np.arange(case.E) == e
     reads, hides = seen[..., j : j + 1], ~seen[..., j : j + 1]  # (B, H, T, 1)
     sees = np.any(seen, axis=-1, keepdims=True)
-    _nan(cell, case, inputs, "q", (b, h, i), batch & query & sees, np.zeros((), bool))
+    _nan(cell, case, inputs, "q", (b, h, i), batch & query & sees, batch & query & ~sees)
     _nan(cell, case, inputs, "k", (b, heads[h], j), batch & own & reads, batch & own & hides)
     _nan(cell, case, inputs, "v", (b, heads[h], j, e), batch & own & reads & column, batch & own & hides)
 
