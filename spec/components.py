@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 
 from gaugeblock.spec.attention import Attention
+from gaugeblock.spec.blocks import Block
+from gaugeblock.spec.cache import KVCache
 from gaugeblock.spec.feedforward import Activations, FeedForward
+from gaugeblock.spec.model import Decoder, Encoder
+from gaugeblock.spec.multihead import MultiHeadAttention
 from gaugeblock.spec.normalization import LayerNorm, RMSNorm
 from gaugeblock.spec.positions import Alibi, LearnedPositions, Sinusoidal
 from gaugeblock.spec.rotary import Rotary
@@ -22,6 +26,7 @@ COMPONENTS = (
 # component -> what a backend may offer of it, by the prefix that its features have -> the interface to subclass
 INTERFACES: Mapping[str, Mapping[str, type]] = {
     "attention": {"attention": Attention},
+    "multihead": {"multihead": MultiHeadAttention},
     "positions": {
         "sinusoidal": Sinusoidal,
         "learned_positions": LearnedPositions,
@@ -30,6 +35,9 @@ INTERFACES: Mapping[str, Mapping[str, type]] = {
     },
     "feedforward": {"activations": Activations, "feed_forward": FeedForward},
     "normalization": {"layer_norm": LayerNorm, "rms_norm": RMSNorm},
+    "cache": {"kv_cache": KVCache},
+    "blocks": {"block": Block},
+    "model": {"encoder": Encoder, "decoder": Decoder},
 }
 
 SECTIONS: Mapping[str, str] = {

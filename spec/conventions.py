@@ -18,6 +18,8 @@ AlibiBias = Literal["symmetric", "key_only"]
 LayerNormForm = Literal["population", "sample_eps_outside"]
 RMSWeight = Literal["w", "1+w"]
 OutOfRange = Literal["raises", "nan", "clamps", "undefined"]
+ConsumedCache = Literal["raises", "valid", "undefined"]
+Capacity = Literal["fixed", "grows"]
 
 ROUTES: tuple[Route, ...] = get_args(Route)
 
@@ -36,7 +38,9 @@ class Conventions:
     alibi_bias        -slope |i - j|, or slope * j, which differs by a constant of the row from -slope (i - j);
     layer_norm_form   population variance and eps inside the root, or sample deviation plus eps;
     rms_weight        whether the weight or one plus the weight scales the row;
-    out_of_range      what an id or position outside the table gives.
+    out_of_range      what an id or position outside the table gives;
+    consumed_cache    what a cache is after a call has taken it: refused, still what it was, or anything;
+    capacity          whether tokens beyond a cache's capacity are refused, or taken.
 
     Raises ConfigError for a value that is none of the choices.
     """
@@ -52,6 +56,8 @@ class Conventions:
     layer_norm_form: LayerNormForm = "population"
     rms_weight: RMSWeight = "w"
     out_of_range: OutOfRange = "raises"
+    consumed_cache: ConsumedCache = "raises"
+    capacity: Capacity = "fixed"
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -81,6 +87,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "layer_norm_form": get_args(LayerNormForm),
     "rms_weight": get_args(RMSWeight),
     "out_of_range": get_args(OutOfRange),
+    "consumed_cache": get_args(ConsumedCache),
+    "capacity": get_args(Capacity),
 }
 CHOICES_EMPTY_ROW: tuple[EmptyRow, ...] = get_args(EmptyRow)
 

@@ -89,6 +89,17 @@ _RMS_NORM = {
     "empty.rows": "no rows at all",
 }
 _LAYER_NORM = {**_RMS_NORM, "biasless": "no bias (None)"}
+_KV_CACHE = {
+    "value_width": "values of another width than the keys",
+    "layers.apart": "layers that are not appended to in turn, so that their lengths differ for longer than one round",
+    "reorder": "reorder",
+    "reorder.repeat": "a row that stands several times in rows, or another number of rows than the cache has",
+    "truncate": "truncate",
+    "fork": "fork",
+    "capacity.zero": "no room at all (capacity = 0)",
+    "empty.batch": "no batch rows (batch = 0, or R = 0)",
+    "empty.tokens": "no new tokens (T = 0)",
+}
 _TOGETHER = ("mask", "bias", "causal", "window")
 
 FEATURES: Mapping[str, str] = {
@@ -102,6 +113,7 @@ FEATURES: Mapping[str, str] = {
     **{f"attention.{a}+{b}": f"{a} and {b} in one call" for a, b in combinations(_TOGETHER, 2)},
     **{f"layer_norm.{name}": meaning for name, meaning in _LAYER_NORM.items()},
     **{f"rms_norm.{name}": meaning for name, meaning in _RMS_NORM.items()},
+    **{f"kv_cache.{name}": meaning for name, meaning in _KV_CACHE.items()},
 }
 
 

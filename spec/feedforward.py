@@ -7,14 +7,14 @@ from typing import Literal, NamedTuple, get_args
 
 from gaugeblock.spec import weights as names
 from gaugeblock.spec.backend import Array
+from gaugeblock.spec.config import ACTIVATIONS as ACTIVATIONS
+from gaugeblock.spec.config import Activation as Activation
 from gaugeblock.spec.errors import ConfigError, DTypeError, ShapeError, refuse
 from gaugeblock.spec.precision import FORMATS
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Approximation = Literal["none", "tanh"]
 Shape = Sequence[int]
 
-ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 APPROXIMATIONS: tuple[Approximation, ...] = get_args(Approximation)
 
 

@@ -8,6 +8,7 @@ import jax
 
 from gaugeblock.backends.jax.arrays import JaxArrays
 from gaugeblock.backends.jax.attention import JaxAttention
+from gaugeblock.backends.jax.cache import JaxKVCache
 from gaugeblock.backends.jax.feedforward import JaxActivations, JaxFeedForward
 from gaugeblock.backends.jax.normalization import JaxLayerNorm, JaxRMSNorm
 from gaugeblock.backends.jax.positions import JaxAlibi, JaxLearnedPositions, JaxSinusoidal
@@ -26,6 +27,7 @@ class JaxBackend(
     JaxAlibi,
     JaxLayerNorm,
     JaxRMSNorm,
+    JaxKVCache,
     JaxArrays,
 ):
     """Every component in JAX; half precision is computed in float32 and rounded once.

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gaugeblock.backends.numpy.attention import NumpyAttention
+from gaugeblock.backends.numpy.cache import NumpyKVCache
 from gaugeblock.backends.numpy.feedforward import NumpyActivations, NumpyFeedForward
 from gaugeblock.backends.numpy.normalization import NumpyLayerNorm, NumpyRMSNorm
 from gaugeblock.backends.numpy.positions import NumpyAlibi, NumpyLearnedPositions, NumpySinusoidal
@@ -24,6 +25,7 @@ class NumpyBackend(
     NumpyAlibi,
     NumpyLayerNorm,
     NumpyRMSNorm,
+    NumpyKVCache,
     Backend,
 ):
     """Every component in NumPy; half precision is computed in float32 and rounded once."""

@@ -6,6 +6,7 @@ import torch
 
 from gaugeblock.backends.torch.arrays import TorchArrays
 from gaugeblock.backends.torch.attention import TorchAttention
+from gaugeblock.backends.torch.cache import TorchKVCache
 from gaugeblock.backends.torch.feedforward import TorchActivations, TorchFeedForward
 from gaugeblock.backends.torch.normalization import TorchLayerNorm, TorchRMSNorm
 from gaugeblock.backends.torch.positions import TorchAlibi, TorchLearnedPositions, TorchSinusoidal
@@ -27,6 +28,7 @@ class TorchBackend(
     TorchAlibi,
     TorchLayerNorm,
     TorchRMSNorm,
+    TorchKVCache,
     TorchArrays,
 ):
     """Every component in PyTorch.

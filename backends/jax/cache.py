@@ -1,0 +1,172 @@
+"""The key/value cache in JAX (source 7): buffers of fixed capacity, given up to the call that updates them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.core import Tracer
+
+from gaugeblock.spec import cache as rules
+from gaugeblock.spec.cache import Dims, KVCache
+from gaugeblock.spec.positions import Integers
+from gaugeblock.spec.precision import FORMATS
+
+
+@dataclass
+class Cache:
+    """What the layers hold, and what a decoder keeps besides.
+
+    keys, values   for each layer (B, K, N, D) and (B, K, N, E), N the capacity, filled up to the layer's length;
+    lengths        the tokens that each layer holds;
+    real           bool (B, N): which columns are tokens and not padding, None where nobody asks;
+    cross          for each layer the keys and values of the memory, (B, H, S, D) and (B, H, S, E), none without one;
+    memory_mask    bool (B, S), None where the memory has no padding;
+    consumed       whether a call has taken it.
+    """
+
+    keys: list[Array]
+    values: list[Array]
+    lengths: list[int]
+    real: Array | None = None
+    cross: Sequence[tuple[Array, Array]] = ()
+    memory_mask: Array | None = None
+    consumed: bool = False
+
+    @property
+    def dims(self) -> Dims:
+        (B, K, N, D), E = self.keys[0].shape, self.values[0].shape[3]
+        return Dims(len(self.keys), B, K, N, D, E)
+
+
+class JaxKVCache(KVCache):
+    """Ownership makes donation safe: no buffer is ever handed out, and no two caches share one that is updated."""
+
+    def init_cache(
+        self,
+        *,
+        layers: int,
+        batch: int,
+        kv_heads: int,
+        capacity: int,
+        key_width: int,
+        value_width: int,
+        dtype: str,
+    ) -> Cache:
+        sizes = {"layers": layers, "batch": batch, "kv_heads": kv_heads, "capacity": capacity}
+        d = rules.dims(**sizes, key_width=key_width, value_width=value_width, dtype=dtype)
+        kind = FORMATS[dtype].dtype
+
+        def empty(width: int) -> list[Array]:
+            return [jnp.zeros((d.B, d.K, d.N, width), kind) for _ in range(d.L)]
+
+        return Cache(empty(d.D), empty(d.E), [0] * d.L)
+
+    def append(self, cache: Cache, layer: int, k: Array, v: Array) -> Cache:
+        rules.usable(cache.consumed, "append")
+        layer = rules.layer_of(cache.dims, layer, "append")
+        start = cache.lengths[layer]
+        dtype = cache.keys[layer].dtype.name
+        T = rules.appended(cache.dims, start, k.shape, v.shape, k.dtype.name, v.dtype.name, dtype)
+        after = self._consume(cache)
+        self._write(after, layer, start, k, v)
+        after.lengths[layer] = start + T
+        return after
+
+    def read(self, cache: Cache, layer: int) -> tuple[Array, Array]:
+        rules.usable(cache.consumed, "read")
+        layer = rules.layer_of(cache.dims, layer, "read")
+        length = cache.lengths[layer]
+        return _first(cache.keys[layer], length), _first(cache.values[layer], length)
+
+    def reorder(self, cache: Cache, rows: Array) -> Cache:
+        rules.usable(cache.consumed, "reorder")
+        rules.reordered(cache.dims, rows.shape, rows.dtype.name, _on_host(rows))
+        taken = self._take_rows(cache, rows)
+        self._consume(cache)
+        return taken
+
+    def truncate(self, cache: Cache, length: int) -> Cache:
+        rules.usable(cache.consumed, "truncate")
+        length = rules.truncated(cache.dims, min(cache.lengths), length)
+        return self._cut(self._consume(cache), length)
+
+    def fork(self, cache: Cache) -> Cache:
+        rules.usable(cache.consumed, "fork")
+        return self._copied(cache)
+
+    def cache_nbytes(self, cache: Cache) -> int:
+        rules.usable(cache.consumed, "cache_nbytes")
+        return sum(buffer.nbytes for buffer in (*cache.keys, *cache.values))
+
+    def cache_length(self, cache: Cache) -> int:
+        rules.usable(cache.consumed, "cache_length")
+        return min(cache.lengths)
+
+    def _consume(self, cache: Cache) -> Cache:
+        """The handle to use next, over the same buffers; the given one raises from here on."""
+        cache.consumed = True
+        keys, values, lengths = list(cache.keys), list(cache.values), list(cache.lengths)
+        return replace(cache, keys=keys, values=values, lengths=lengths, consumed=False)
+
+    def _view(self, cache: Cache, layer: int) -> tuple[Array, Array]:
+        """What a layer holds; a slice, since arrays have no views."""
+        length = cache.lengths[layer]
+        return cache.keys[layer][:, :, :length], cache.values[layer][:, :, :length]
+
+    def _write(self, cache: Cache, layer: int, start: int, k: Array, v: Array) -> None:
+        cache.keys[layer] = _updated(cache.keys[layer], k, start)
+        cache.values[layer] = _updated(cache.values[layer], v, start)
+
+    def _take_rows(self, cache: Cache, rows: Array) -> Cache:
+        """Whatever has a batch axis, with these rows."""
+        return replace(
+            cache,
+            keys=[_taken(buffer, rows) for buffer in cache.keys],
+            values=[_taken(buffer, rows) for buffer in cache.values],
+            lengths=list(cache.lengths),
+            real=None if cache.real is None else _taken(cache.real, rows),
+            cross=tuple((_taken(k, rows), _taken(v, rows)) for k, v in cache.cross),
+            memory_mask=None if cache.memory_mask is None else _taken(cache.memory_mask, rows),
+        )
+
+    def _cut(self, cache: Cache, length: int) -> Cache:
+        """Move the lengths back; what lies behind them is written over before it is read."""
+        return replace(cache, lengths=[length] * len(cache.lengths))
+
+    def _copied(self, cache: Cache) -> Cache:
+        """A cache of its own, whose buffers may be given up without harm to the other."""
+        return replace(
+            cache,
+            keys=[jnp.array(buffer) for buffer in cache.keys],
+            values=[jnp.array(buffer) for buffer in cache.values],
+            lengths=list(cache.lengths),
+            real=None if cache.real is None else jnp.array(cache.real),
+        )
+
+
+@partial(jax.jit, donate_argnums=0)
+def _updated(buffer: Array, chunk: Array, start: int) -> Array:
+    """The buffer with the chunk from column start on; start is traced, so that every step runs the same code."""
+    return lax.dynamic_update_slice_in_dim(buffer, chunk, start, axis=2)
+
+
+@partial(jax.jit, static_argnums=1)
+def _first(buffer: Array, length: int) -> Array:
+    """A copy of the first columns: a slice of all of them would be the buffer itself."""
+    return jnp.copy(buffer[:, :, :length])
+
+
+@jax.jit
+def _taken(x: Array, rows: Array) -> Array:
+    return jnp.take(x, rows, axis=0, mode="clip")  # (R, ...)
+
+
+def _on_host(x: Array) -> Integers | None:
+    """The values of an array that lies on the CPU; None where they are traced, or lie on a device."""
+    if isinstance(x, Tracer) or any(d.platform != "cpu" for d in x.devices()):
+        return None
+    return np.asarray(x)
