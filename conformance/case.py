@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from gaugeblock.spec.backend import Numpy
+from gaugeblock.spec.backend import Backend, Numpy
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import Contract, Format
@@ -51,6 +51,11 @@ class Case(ABC):
         first = [arrays.get(name) for name in self.positional]
         keywords = {name: x for name, x in arrays.items() if name not in self.positional}
         return first, {**keywords, **self.options()}
+
+    def prepared(self, backend: Backend, arrays: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
+        """The backend's method and its arguments; a case that has something to build first does it here."""
+        first, keywords = self.arguments(arrays)
+        return self.called, first, keywords
 
     def asked(self, io: Format) -> Mapping[str, Any]:
         """The keywords that ask for a result in the format, where no array of the call has it."""

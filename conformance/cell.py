@@ -111,8 +111,8 @@ class Cell:
 
     def invoke(self, case: Case, arrays: Mapping[str, Any]) -> Any:
         """Call the case's method on arrays of the backend's own kind."""
-        first, keywords = case.arguments(arrays)
-        return getattr(self.backend, case.called)(*first, **keywords, **case.asked(self.io))
+        method, first, keywords = case.prepared(self.backend, arrays)
+        return getattr(self.backend, method)(*first, **keywords, **case.asked(self.io))
 
     def call(self, case: Case, inputs: Inputs | None = None) -> Numpy:
         """The backend's result as a NumPy array of the right shape and dtype.
@@ -166,6 +166,17 @@ class Cell:
         if not clause or self.strict_empty_rows:
             raise failure
         self.tally.in_empty_rows = self.tally.in_empty_rows or failure
+
+    def compare(
+        self, case: Case, got: Numpy, expected: Callable[[Contract], Expected], law: str, inputs: Inputs, clause: str
+    ) -> None:
+        """Compare an intermediate of a case with what it should be under a contract, and keep the score."""
+        own = expected(EXACT).err
+        verdict = judge(got, expected(self.contract()), own=own)
+        self._keep(verdict)
+        if verdict.status is Status.FAIL:
+            raise Nonconformance(law, case, clause=clause, verdict=verdict, inputs=inputs)
+        self._hold(verdict, lambda level: judge(got, expected(self.contract(level)), own=own))
 
     def same(
         self, case: Case, inputs: Inputs, changed: Inputs, law: str, where: Bits | None = None, to: Case | None = None
@@ -224,16 +235,22 @@ class Cell:
             raise Nonconformance(problem, case, clause=case.dtype_clause, inputs=inputs)
 
     def _score(self, case: Case, verdict: Verdict, got: Numpy, inputs: Inputs, own: Any) -> None:
+        self._keep(verdict)
+        self._hold(verdict, lambda level: judge(got, self.expected(case, inputs, level), own=own))
+
+    def _keep(self, verdict: Verdict) -> None:
         self.tally.judged += 1
         self.tally.undetermined += verdict.status is Status.UNDETERMINED
         self.tally.vacuous += verdict.vacuous
         if np.isfinite(verdict.ratio):
             self.tally.headroom = max(self.tally.headroom, verdict.ratio)
+
+    def _hold(self, verdict: Verdict, at: Callable[[Level], Verdict]) -> None:
+        """Note the tightest level that holds; at judges the same result at another level."""
         if self.dtype not in HALF or verdict.status is not Status.PASS:
             return
         while self.tally.held > self.level:
-            tighter = self.expected(case, inputs, self.tally.held)
-            if judge(got, tighter, own=own).status is Status.PASS:
+            if at(self.tally.held).status is Status.PASS:
                 return
             self.tally.held = Level(self.tally.held.value - 1)
 

@@ -3,9 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from gaugeblock.spec.backend import Array
+
+X = TypeVar("X")
 
 
 class Traced(ABC):
@@ -40,7 +42,7 @@ class Recorder(Traced):
         finally:
             self._taps, self._path = None, ()
 
-    def _tap(self, name: str, x: Array) -> Array:
+    def _tap(self, name: str, x: X) -> X:
         """x, noted under its name if anybody asked."""
         if self._taps is not None:
             self._taps[".".join((*self._path, name))] = x

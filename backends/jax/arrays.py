@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.errors import DTypeError
@@ -30,3 +31,10 @@ class JaxArrays(Backend):
     def asnumpy(self, x: jax.Array) -> Numpy:
         """x as a NumPy array of the same dtype."""
         return np.asarray(x)
+
+
+def on_host(x: jax.Array) -> Numpy | None:
+    """The values of an array that lies on the CPU; None where they are traced, or lie on a device."""
+    if isinstance(x, Tracer) or any(d.platform != "cpu" for d in x.devices()):
+        return None
+    return np.asarray(x)

@@ -12,6 +12,7 @@ from jax.core import Tracer
 
 from gaugeblock.spec import cache as rules
 from gaugeblock.spec.cache import Dims, KVCache
+from gaugeblock.spec.errors import DTypeError
 from gaugeblock.spec.positions import Integers
 from gaugeblock.spec.precision import FORMATS
 
@@ -59,6 +60,8 @@ class JaxKVCache(KVCache):
         sizes = {"layers": layers, "batch": batch, "kv_heads": kv_heads, "capacity": capacity}
         d = rules.dims(**sizes, key_width=key_width, value_width=value_width, dtype=dtype)
         kind = FORMATS[dtype].dtype
+        if dtype == "float64" and not jax.config.read("jax_enable_x64"):
+            raise DTypeError("cache: float64 needs 64-bit mode; use the backend jax@x64 [init_cache]")
 
         def empty(width: int) -> list[Array]:
             return [jnp.zeros((d.B, d.K, d.N, width), kind) for _ in range(d.L)]
@@ -71,10 +74,10 @@ class JaxKVCache(KVCache):
         start = cache.lengths[layer]
         dtype = cache.keys[layer].dtype.name
         T = rules.appended(cache.dims, start, k.shape, v.shape, k.dtype.name, v.dtype.name, dtype)
-        after = self._consume(cache)
-        self._write(after, layer, start, k, v)
-        after.lengths[layer] = start + T
-        return after
+        self._write(cache, layer, start, k, v)
+        cache = self._consume(cache)
+        cache.lengths[layer] = start + T
+        return cache
 
     def read(self, cache: Cache, layer: int) -> tuple[Array, Array]:
         rules.usable(cache.consumed, "read")
@@ -92,7 +95,7 @@ class JaxKVCache(KVCache):
     def truncate(self, cache: Cache, length: int) -> Cache:
         rules.usable(cache.consumed, "truncate")
         length = rules.truncated(cache.dims, min(cache.lengths), length)
-        return self._cut(self._consume(cache), length)
+        return self._shorten(self._consume(cache), length)
 
     def fork(self, cache: Cache) -> Cache:
         rules.usable(cache.consumed, "fork")
@@ -107,7 +110,10 @@ class JaxKVCache(KVCache):
         return min(cache.lengths)
 
     def _consume(self, cache: Cache) -> Cache:
-        """The handle to use next, over the same buffers; the given one raises from here on."""
+        """The handle to use next, over the same buffers; the given one raises from here on.
+
+        The last thing that a call does: one that raises before it has consumed nothing.
+        """
         cache.consumed = True
         keys, values, lengths = list(cache.keys), list(cache.values), list(cache.lengths)
         return replace(cache, keys=keys, values=values, lengths=lengths, consumed=False)
@@ -133,7 +139,7 @@ class JaxKVCache(KVCache):
             memory_mask=None if cache.memory_mask is None else _taken(cache.memory_mask, rows),
         )
 
-    def _cut(self, cache: Cache, length: int) -> Cache:
+    def _shorten(self, cache: Cache, length: int) -> Cache:
         """Move the lengths back; what lies behind them is written over before it is read."""
         return replace(cache, lengths=[length] * len(cache.lengths))
 

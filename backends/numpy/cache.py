@@ -91,7 +91,7 @@ class NumpyKVCache(KVCache):
     def truncate(self, cache: Cache, length: int) -> Cache:
         rules.usable(cache.consumed, "truncate")
         length = rules.truncated(cache.dims, min(cache.lengths), length)
-        return self._cut(self._consume(cache), length)
+        return self._shorten(self._consume(cache), length)
 
     def fork(self, cache: Cache) -> Cache:
         rules.usable(cache.consumed, "fork")
@@ -129,12 +129,13 @@ class NumpyKVCache(KVCache):
             cache,
             keys=[buffer[rows] for buffer in cache.keys],  # (R, K, N, D)
             values=[buffer[rows] for buffer in cache.values],  # (R, K, N, E)
+            lengths=list(cache.lengths),
             real=None if cache.real is None else cache.real[rows],
             cross=tuple((k[rows], v[rows]) for k, v in cache.cross),
             memory_mask=None if cache.memory_mask is None else cache.memory_mask[rows],
         )
 
-    def _cut(self, cache: Cache, length: int) -> Cache:
+    def _shorten(self, cache: Cache, length: int) -> Cache:
         """Move the lengths back; what lies behind them is written over before it is read."""
         return replace(cache, lengths=[length] * len(cache.lengths))
 

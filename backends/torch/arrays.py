@@ -34,6 +34,19 @@ class TorchArrays(Backend):
         return host.numpy()
 
 
+def name_of(x: torch.Tensor | torch.dtype) -> str:
+    """The name of a dtype, or of a tensor's, as the specification spells it."""
+    return str(x if isinstance(x, torch.dtype) else x.dtype).removeprefix("torch.")
+
+
+def on_host(x: torch.Tensor) -> Numpy | None:
+    """The values of a tensor that lies on the CPU; None where reading them would wait for a device or a tracer."""
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
+        return None
+    host: Numpy = x.numpy()
+    return host
+
+
 def _shared(x: Numpy) -> torch.Tensor:
     """A tensor over x's memory; torch warns if x is read-only, as a broadcast view is, which we never write to."""
     with warnings.catch_warnings():

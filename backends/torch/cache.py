@@ -90,7 +90,7 @@ class TorchKVCache(KVCache):
     def truncate(self, cache: Cache, length: int) -> Cache:
         rules.usable(cache.consumed, "truncate")
         length = rules.truncated(cache.dims, min(cache.lengths), length)
-        return self._cut(self._consume(cache), length)
+        return self._shorten(self._consume(cache), length)
 
     def fork(self, cache: Cache) -> Cache:
         rules.usable(cache.consumed, "fork")
@@ -137,7 +137,7 @@ class TorchKVCache(KVCache):
             memory_mask=None if cache.memory_mask is None else taken(cache.memory_mask),
         )
 
-    def _cut(self, cache: Cache, length: int) -> Cache:
+    def _shorten(self, cache: Cache, length: int) -> Cache:
         """Move the lengths back; what lies behind them is written over before it is read."""
         return replace(cache, lengths=[length] * len(cache.lengths))
 

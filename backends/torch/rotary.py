@@ -92,8 +92,8 @@ def _magnitude(scaling: Scaling | None) -> float:
 
 
 def _on_host(x: Tensor) -> Any:
-    """The values of a tensor that lies on the CPU; None where reading them would wait for a device."""
-    return x.numpy() if x.device.type == "cpu" else None
+    """The values of a tensor that lies on the CPU; None where reading them would wait for a device or a tracer."""
+    return x.numpy() if x.device.type == "cpu" and not torch.compiler.is_compiling() else None
 
 
 def _name(x: Tensor) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gaugeblock.conformance.case import Case, Inputs
+from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance, UnexpectedPass
 from gaugeblock.spec.errors import GaugeblockError
 
@@ -49,11 +49,13 @@ def named(cell: Cell, calls: Iterable[Malformed]) -> None:
         error = call.raised(cell)
         if error is None:
             cell.note(f"{call.problem}: not refused, should raise {call.error.__name__}")
-        elif not _stands_for(cell, error, call.error):
+        elif not stands_for(cell, error, call.error):
             cell.note(f"{call.problem}: {type(error).__name__}, should be {call.error.__name__}")
 
 
-def unsupported(cell: Cell, using: Callable[[Cell, str], Case]) -> None:
+def unsupported(
+    cell: Cell, using: Callable[[Cell, str], Any], judge: Callable[[Cell, Any], object] = Cell.judge
+) -> None:
     """Call every option that is declared unsupported once: it must be refused, not ignored, and not work."""
     working = []
     cell.strict_empty_rows = True
@@ -64,7 +66,7 @@ def unsupported(cell: Cell, using: Callable[[Cell, str], Case]) -> None:
         name = f"{cell.offer}.{feature}"
         cell.tally.judged += 1
         try:
-            cell.judge(case)
+            judge(cell, case)
         except BackendRaised as raised:
             cell.note(f"{name}: refused with {type(raised.cause).__name__}")
         except Nonconformance as wrong:
@@ -94,7 +96,8 @@ def _placed(cell: Cell, x: Any) -> Any:
     return cell.backend.asarray(x.copy()) if hasattr(x, "dtype") else x
 
 
-def _stands_for(cell: Cell, error: Exception, wanted: type[GaugeblockError]) -> bool:
+def stands_for(cell: Cell, error: Exception, wanted: type[GaugeblockError]) -> bool:
+    """Whether an exception is the error wanted, or one that the backend maps to it."""
     meant = (ours for theirs, ours in cell.backend.errors.items() if isinstance(error, theirs))
     return isinstance(error, wanted) or any(issubclass(ours, wanted) for ours in meant)
 

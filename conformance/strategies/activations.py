@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.recipes.feedforward import LAYOUTS, NUMBERS, every
-from gaugeblock.conformance.strategies import Draw
-from gaugeblock.conformance.strategies.feedforward import RankedCase, Size, pick, sizes_of
+from gaugeblock.conformance.strategies import Draw, pick
+from gaugeblock.conformance.strategies.feedforward import RankedCase, Size, sizes_of
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.feedforward import APPROXIMATIONS
 from gaugeblock.spec.precision import Contract, Format

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.recipes.positions import FAR_PAIRS, PAIRS
-from gaugeblock.conformance.strategies import Draw
-from gaugeblock.conformance.strategies.attention import pick
+from gaugeblock.conformance.strategies import Draw, pick
 from gaugeblock.conformance.strategies.positions import PositionsCase
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError

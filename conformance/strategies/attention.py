@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.recipes.attention import BIASES, LAYOUTS, MASKS, QUERIES_KEYS, VALUES
-from gaugeblock.conformance.strategies import Draw
+from gaugeblock.conformance.strategies import Draw, pick
 from gaugeblock.spec.attention import Dims, Window, options
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.conventions import Conventions
@@ -138,12 +138,6 @@ class AttentionCase(Case):
 
     def size(self, inputs: Inputs) -> float:
         return float(np.max(np.abs(inputs["v"].astype(np.float64)), initial=0.0))
-
-
-def pick(recipes: Mapping[str, object], name: str, chosen: str) -> None:
-    """Refuse a recipe that does not exist."""
-    if chosen not in recipes:
-        raise ConfigError(f"case: {name} must be one of {', '.join(recipes)}, got {chosen!r}")
 
 
 def _sizes(text: str) -> list[Dims]:

@@ -1,6 +1,6 @@
 """Feed-forward cases: sizes from a small pool, options, and recipes that are blind to as little as possible."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.recipes.feedforward import BIASES, LAYOUTS, ROWS, WEIGHTS, Widths
-from gaugeblock.conformance.strategies import Draw
+from gaugeblock.conformance.strategies import Draw, pick
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.feedforward import ACTIVATIONS, Activation
@@ -18,12 +18,6 @@ from gaugeblock.spec.reference import feedforward as reference
 from gaugeblock.spec.reference.bounded import Expected
 
 AXES = ("M", "TM", "BTM", "BHTM")  # of x, by rank
-
-
-def pick(known: Iterable[str], name: str, chosen: str) -> None:
-    """Refuse a recipe or option that does not exist."""
-    if chosen not in known:
-        raise ConfigError(f"case: {name} must be one of {', '.join(known)}, got {chosen!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.recipes.positions import FAR_POSITIONS, LOOKUPS, POSITIONS, TABLES, strided
-from gaugeblock.conformance.strategies import Draw
-from gaugeblock.conformance.strategies.attention import pick
+from gaugeblock.conformance.strategies import Draw, pick
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.positions import Integers

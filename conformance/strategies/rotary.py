@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.recipes.rotary import FAR, FROM_ZERO, IN_ORDER, POSITIONS, SCALINGS, STRIDES, VECTORS
-from gaugeblock.conformance.strategies import Draw
-from gaugeblock.conformance.strategies.attention import pick
+from gaugeblock.conformance.strategies import Draw, pick
 from gaugeblock.spec.config import LAYOUTS, Layout, Scaling, YaRN
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError

@@ -1,0 +1,173 @@
+"""What encoders and decoders in JAX share: loading, what is looked up, the layers in turn (source 5, 8)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from gaugeblock.backends.jax.arrays import on_host
+from gaugeblock.backends.jax.blocks import JaxBlock
+from gaugeblock.backends.jax.multihead import Sight, Weights, kinds, shapes, sides
+from gaugeblock.spec import model as rules
+from gaugeblock.spec.config import ModelConfig, StackConfig
+from gaugeblock.spec.errors import ConfigError, refuse
+from gaugeblock.spec.positions import LIMIT, Integers, LearnedPositions, Sinusoidal
+from gaugeblock.spec.weights import part
+
+Layer = Callable[[int, Array, Weights], Array]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["weights", "layers"], meta_fields=["config", "dtype"])
+@dataclass(frozen=True)
+class Stack:
+    """An encoder or decoder: its configuration, its weights, and those of each layer by themselves."""
+
+    config: StackConfig
+    dtype: str
+    weights: dict[str, Array]
+    layers: list[dict[str, Array]]
+
+
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["encoder", "decoder", "head"], meta_fields=["config", "dtype"]
+)
+@dataclass(frozen=True)
+class Model:
+    """What load makes; a pytree, so that it can be handed through jax.jit and jax.grad."""
+
+    config: ModelConfig
+    dtype: str
+    encoder: Stack | None
+    decoder: Stack | None
+    head: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where the tokens of a call stand among all columns so far.
+
+    fresh      bool (B, T): which of the new columns are tokens and not padding;
+    real       bool (B, N): which of all N columns are;
+    positions  (B, T) and keys (B, N): the number of tokens before each;
+    visible    bool (B, 1, T, N): which columns each new one sees.
+    """
+
+    fresh: Array
+    real: Array
+    positions: Array
+    keys: Array
+    visible: Array
+
+
+class JaxStack(JaxBlock, Sinusoidal, LearnedPositions):
+    """A missing token mask is one that holds everywhere, so that padding compiles nothing anew."""
+
+    def load(self, weights: Mapping[str, Array], config: ModelConfig) -> Model:
+        dtype = rules.weights(shapes(weights), kinds(weights), config)
+
+        def stack(name: str, c: StackConfig | None) -> Stack | None:
+            if c is None:
+                return None
+            own = part(weights, name)
+            return Stack(c, dtype, own, [part(own, f"layers.{n}") for n in range(c.layers)])
+
+        encoder, decoder = stack("encoder", config.encoder), stack("decoder", config.decoder)
+        return Model(config, dtype, encoder, decoder, part(weights, "head"))
+
+    def _columns(
+        self, stack: Stack, fresh: Array, past: Array | None = None, start: int = 0
+    ) -> tuple[Columns, Sight]:
+        """The new columns behind the first start ones of the past, and what self-attention sees of them all."""
+        block = stack.config.block
+        limit = stack.config.max_positions if stack.config.positions == "learned" else LIMIT
+        past = fresh if past is None else past
+        found = _surveyed(past, fresh, start, block.causal, *sides(block.attention.window), limit)
+        columns = Columns(fresh, *found)
+        reaches = self.alibi_bias if block.attention.alibi else None
+        bias = reaches and reaches(block.attention.heads, columns.positions, columns.keys, dtype=stack.dtype)
+        return columns, Sight(columns.positions, columns.visible, bias, columns=start + fresh.shape[1])
+
+    def _run(self, stack: Stack, x: Array, columns: Columns, layer: Layer) -> Array:
+        """Tokens or vectors through the whole stack."""
+        c = stack.config
+        x = self._embedded(stack, x, columns)
+        if c.embedding_norm:
+            x = self._tap("embedding_norm", self._normalized(x, part(stack.weights, "embedding_norm"), c.block))
+        for n, weights in enumerate(stack.layers):
+            with self._within("layers", str(n)):
+                x = layer(n, x, weights)
+        if c.final_norm:
+            x = self._tap("final_norm", self._normalized(x, part(stack.weights, "final_norm"), c.block))
+        return x
+
+    def _embedded(self, stack: Stack, x: Array, columns: Columns) -> Array:
+        """What the first layer's stream is made of: rows of the embedding, or vectors, and of the positions."""
+        c = stack.config
+        if c.inputs == "ids":
+            x = _looked_up(stack.weights["embedding.weight"], x, columns.fresh, c.embedding_scale)
+        self._tap("embedding", x)
+        if c.positions is None:
+            return x
+        if c.positions == "learned":
+            rows = self.learned_positions(stack.weights["positions.weight"], columns.positions)
+        else:
+            rows = self.sinusoidal(columns.positions, c.block.width, dtype=stack.dtype)
+        return self._tap("embedded", x + self._tap("positions", rows))
+
+    def _fresh(self, stack: Stack, x: Array, token_mask: Array | None, where: str, past: Integers | None = None) -> Array:
+        """Refuse inputs that have no meaning; else which of them are tokens.
+
+        past (B,) is the number of tokens in earlier columns, where it is known.
+        """
+        c, shape = stack.config, None if token_mask is None else token_mask.shape
+        rules.inputs(x.shape, x.dtype.name, c, stack.dtype, shape, where)
+        rules.mask_kind("token_mask", None if token_mask is None else token_mask.dtype.name, where)
+        fresh = whole(x.shape[:2]) if token_mask is None else token_mask
+        real = on_host(fresh)
+        if real is None:
+            return fresh
+        if c.inputs == "ids":
+            rules.ids(on_host(x), real, c.vocabulary, where)
+        counted = real.sum(axis=1) + (0 if past is None else past)
+        rules.room(int(counted.max(initial=0)) - 1, c, where)
+        return fresh
+
+
+def whole(shape: tuple[int, ...]) -> Array:
+    """A mask that hides nothing."""
+    return jax.device_put(np.ones(shape, bool))
+
+
+def no_such(stack: str, where: str) -> ConfigError:
+    """The refusal of a call on a stack that the model has not."""
+    return refuse(ConfigError, "MODEL-ERRORS", f"the model must have {stack}, got one without", where)
+
+
+@jax.jit
+def _surveyed(
+    past: Array, fresh: Array, start: int, causal: bool, left: int, right: int, limit: int
+) -> tuple[Array, Array, Array, Array]:
+    """The fields of Columns behind fresh; nothing about the call but its sizes is compiled in."""
+    T, N = fresh.shape[1], past.shape[1]
+    columns = jnp.arange(N)
+    real = lax.dynamic_update_slice_in_dim(past & (columns < start), fresh, start, axis=1)  # (B, N)
+    keys = jnp.cumsum(real, axis=1) - real
+    positions = lax.dynamic_slice_in_dim(keys, start, T, axis=1)
+    distance = keys[:, None, None, :] - positions[:, None, :, None]  # (B, 1, T, N)
+    visible = real[:, None, None, :] & (distance >= -left) & (distance <= right)
+    visible = visible & ((columns <= start + jnp.arange(T)[:, None]) | jnp.logical_not(causal))
+    # behind the last token of a full table a pad has no row of its own
+    return real, jnp.where(fresh, positions, jnp.minimum(positions, limit - 1)), keys, visible
+
+
+@jax.jit
+def _looked_up(table: Array, ids: Array, fresh: Array, scale: float) -> Array:
+    """Rows of the table times scale, rounded once; an id of a token that is none gives NaN."""
+    wide, known = jnp.promote_types(table.dtype, jnp.float32), jnp.where(fresh, ids, 0).astype(int)
+    known = jnp.where(known < 0, table.shape[0], known)  # a negative index would count from the end
+    rows = table.at[known].get(mode="fill", fill_value=jnp.nan)  # (B, T, M)
+    return (rows.astype(wide) * jnp.asarray(scale, wide)).astype(table.dtype)

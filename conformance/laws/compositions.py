@@ -1,0 +1,134 @@
+"""What every composition is held to: each of its steps by itself, from what the implementation put into the step."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gaugeblock.conformance.case import Inputs
+from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.strategies.compositions import ProgramCase
+from gaugeblock.conformance.verdict import same_bits
+from gaugeblock.spec.backend import Numpy
+from gaugeblock.spec.precision import Contract
+from gaugeblock.spec.reference.bounded import Expected
+from gaugeblock.spec.reference.program import Step, local
+from gaugeblock.spec.traced import Traced
+
+# the clause that a step breaks, by the last part of its name
+CLAUSES: Mapping[str, str] = {
+    "query": "MHA-PROJECT",
+    "key": "MHA-PROJECT",
+    "value": "MHA-PROJECT",
+    "rotated_query": "MHA-ROTARY",
+    "rotated_key": "MHA-ROTARY",
+    "bias": "MHA-ALIBI",
+    "keys": "MODEL-CACHED",
+    "values": "MODEL-CACHED",
+    "mixed": "MHA-ATTEND",
+    "output": "MHA-OUTPUT",
+    "attention_norm": "BLOCK-NORM",
+    "cross_norm": "BLOCK-NORM",
+    "feed_forward_norm": "BLOCK-NORM",
+    "attention_residual": "BLOCK-RESIDUAL",
+    "cross_residual": "BLOCK-RESIDUAL",
+    "feed_forward_residual": "BLOCK-RESIDUAL",
+    "feed_forward": "BLOCK-FEED-FORWARD",
+    "embedding": "MODEL-EMBEDDING",
+    "positions": "MODEL-POSITIONS",
+    "embedded": "MODEL-POSITIONS",
+    "embedding_norm": "MODEL-NORMS",
+    "final_norm": "MODEL-NORMS",
+    "logits": "MODEL-LOGITS",
+}
+
+
+def traced(cell: Cell, case: ProgramCase, inputs: Inputs) -> tuple[Numpy, dict[str, Numpy]]:
+    """The result of a case and copies of its taps, as NumPy arrays.
+
+    Raises BackendRaised.
+    """
+    backend = cell.backend
+    assert isinstance(backend, Traced)
+    arrays = {name: backend.asarray(x.copy()) for name, x in inputs.items()}
+
+    def call() -> tuple[Numpy, dict[str, Numpy]]:
+        method, first, keywords = case.prepared(backend, arrays)
+        result, taps = backend.traced(method, *first, **keywords)
+        return _copied(cell, result), {name: _copied(cell, x) for name, x in taps.items()}
+
+    made: tuple[Numpy, dict[str, Numpy]] = cell.guarded(case, call)
+    return made
+
+
+def holds(cell: Cell, case: ProgramCase) -> None:
+    """The result is right: step by step where the backend shows its steps, else, and in full precision as well, whole.
+
+    Raises BackendRaised, Nonconformance.
+    """
+    inputs = case.inputs(cell.io)
+    if isinstance(cell.backend, Traced):
+        result, taps = traced(cell, case, inputs)
+        steps_hold(cell, case, inputs, {**taps, case.program(inputs)[-1].name: result})
+    if not isinstance(cell.backend, Traced) or cell.dtype in ("float64", "float32"):
+        cell.judge(case, inputs)
+
+
+def steps_hold(cell: Cell, case: ProgramCase, inputs: Inputs, taps: Mapping[str, Numpy]) -> None:
+    """Every step lies within its local bound, from the taps before it.
+
+    What belongs to pads is unspecified: it is not compared, and zeros stand in where a later step reads it.
+    Raises Nonconformance that names the step and its clause.
+    """
+    program = case.program(inputs)
+    known: dict[str, Any] = dict(case.given(inputs))
+    for step in program:
+        if step.name not in taps:
+            clause = _clause(step)
+            raise cell.fail(f"{step.name} is not among the taps: {', '.join(taps)}", case, clause=clause, inputs=inputs)
+        last = step is program[-1]
+        got = _of_shape(cell, case, step, taps[step.name], known)
+        free = case.free(inputs, step.name, got.shape)
+        cell.compare(
+            case,
+            got,
+            lambda contract, step=step, last=last, free=free: _expected(step, known, contract, last, free),  # type: ignore[misc]
+            f"{step.name} is not what its own inputs give",
+            inputs,
+            _clause(step),
+        )
+        known[step.name] = got if free is None else np.where(free, np.zeros((), got.dtype), got)
+
+
+def same_result(cell: Cell, case: ProgramCase) -> None:
+    """A traced call gives the bits of the plain one. Clauses: MHA-TAPS, BLOCK-TAPS, MODEL-TAPS."""
+    inputs = case.inputs(cell.io)
+    plain, (shown, _) = cell.call(case, inputs), traced(cell, case, inputs)
+    cell.tally.judged += 1
+    free = case.free(inputs, case.program(inputs)[-1].name, plain.shape)
+    agree = same_bits(plain, shown) | (False if free is None else free)
+    if not np.all(agree):
+        raise cell.fail("the call gives another result when it is traced", case, inputs=inputs)
+
+
+def _expected(step: Step, known: Mapping[str, Any], contract: Contract, last: bool, free: Any) -> Expected:
+    made = local(step, known, contract, last=last)
+    return Expected(made.value, made.err, free=np.zeros((), bool) if free is None else free)
+
+
+def _of_shape(cell: Cell, case: ProgramCase, step: Step, got: Numpy, known: Mapping[str, Any]) -> Numpy:
+    """The tap in the shape of its step; a batch axis of length one may be missing."""
+    shape = np.shape(step.value(*(np.asarray(known[name], np.float64) for name in step.reads)))
+    if got.shape == shape[1:] and shape[0] == 1:
+        return got[None]
+    if got.shape != shape:
+        raise cell.fail(f"{step.name} must have shape {shape}, got {got.shape}", case, clause=_clause(step))
+    return got
+
+
+def _clause(step: Step) -> str:
+    return CLAUSES[step.name.rpartition(".")[2]]
+
+
+def _copied(cell: Cell, x: Any) -> Numpy:
+    return np.array(cell.backend.asnumpy(x[0] if isinstance(x, tuple) else x))
