@@ -13,7 +13,7 @@ import numpy as np
 from gaugeblock.spec.backend import Backend, Numpy
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError
-from gaugeblock.spec.precision import Contract, Format
+from gaugeblock.spec.precision import EXACT, Contract, Format
 from gaugeblock.spec.reference.bounded import Expected
 
 Inputs = Mapping[str, Numpy]
@@ -64,6 +64,10 @@ class Case(ABC):
     @abstractmethod
     def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         """What the reference gives for these arrays."""
+
+    def own(self, inputs: Inputs, conventions: Conventions) -> Any:
+        """The reference's own float64 bound, which comes on top of what the contract allows."""
+        return self.expected(inputs, EXACT, conventions).err
 
     @abstractmethod
     def used(self) -> frozenset[str]:

@@ -14,6 +14,7 @@ from gaugeblock.conformance.recipes.cache import (
     FORKS,
     HANDED_OUT,
     NO_TOKENS,
+    OVERWRITTEN,
     REORDERED_FORKS,
     REORDERS,
     REPEATS,
@@ -28,6 +29,7 @@ Case: TypeAlias = CacheCase
 
 BATCHED = [d for d in POOL if d.B > 1]
 DEEP = [d for d in POOL if d.L > 1]
+HEADS = [d for d in POOL if d.K > 1]
 UNEVEN = [d for d in POOL if d.D != d.E]
 NO_ROOM = [Dims(1, 1, 1, 0, 2, 2), Dims(2, 2, 1, 0, 3, 2)]
 NO_ROWS = [Dims(1, 0, 1, 4, 2, 2), Dims(2, 0, 1, 4, 3, 2)]
@@ -62,7 +64,7 @@ def test_length_is_what_every_layer_holds(cell: Cell, case: Case) -> None:
     follows(cell, case)
 
 
-@cache("CACHE-STRIDES", cases=partial(cases, ops=CHUNKS, layout=("strided",)), effort=0.5)
+@cache("CACHE-STRIDES", cases=partial(cases, ops=CHUNKS[1:], sizes=HEADS, layout=("strided",)), effort=0.5)
 def test_appended_views(cell: Cell, case: Case) -> None:
     follows(cell, case, "what is stored must be what the view holds, however it lies in memory")
 
@@ -78,7 +80,7 @@ def test_tokens_beyond_the_capacity(cell: Cell, case: Case) -> None:
 
 
 @cache("CACHE-CONSUMED", cases=partial(cases, ops=("a1", "a2,a1", "a1,r1.0,t1,a1", "a2,t1,r2.0.1")), effort=0.5)
-def test_consumed_cache(cell: Cell, case: Case) -> None:
+def test_consumed_kv_cache(cell: Cell, case: Case) -> None:
     consumed(cell, case)
 
 
@@ -93,7 +95,7 @@ def test_no_call_writes_to_what_was_passed_in(cell: Cell, case: Case) -> None:
 
 
 @cache("CACHE-REORDER", needs=("reorder",), cases=partial(cases, ops=REORDERS, sizes=BATCHED))
-def test_reordered_rows(cell: Cell, case: Case) -> None:
+def test_reordered_cache_rows(cell: Cell, case: Case) -> None:
     follows(cell, case, "a reordered cache must be that of the reordered rows")
 
 
@@ -102,9 +104,14 @@ def test_any_number_of_rows(cell: Cell, case: Case) -> None:
     follows(cell, case, "row i must be what row rows[i] was, and go its own way from then on")
 
 
-@cache("CACHE-TRUNCATE", "CACHE-STALE", needs=("truncate",), cases=partial(cases, ops=TRUNCATIONS))
+@cache("CACHE-TRUNCATE", needs=("truncate",), cases=partial(cases, ops=TRUNCATIONS))
 def test_truncated_tokens_were_never_there(cell: Cell, case: Case) -> None:
     follows(cell, case, "tokens that were cut off must leave no trace")
+
+
+@cache("CACHE-STALE", needs=("truncate",), cases=partial(cases, ops=OVERWRITTEN))
+def test_stale_slots_never_matter(cell: Cell, case: Case) -> None:
+    follows(cell, case, "what a slot held before must not show in what is written there")
 
 
 @cache("CACHE-FORK", needs=("fork",), cases=partial(cases, ops=FORKS))

@@ -131,7 +131,7 @@ def cache_bytes(
     """What the keys and values of length tokens take up: layers batch kv_heads length (D + E) itemsize.
 
     With D = E = width / heads and kv_heads = heads that is the document's 2 layers batch length width itemsize.
-    Clauses: CACHE-BYTES. Source: Pope et al. 2023, section 3.3.
+    Clauses: CACHE-BYTES, CACHE-COST. Source: Shazeer 2019, section 2.4.
     """
     return layers * batch * kv_heads * length * (key_width + value_width) * FORMATS[dtype].dtype.itemsize
 

@@ -177,11 +177,11 @@ def ids(tokens: Integers | None, token_mask: Integers | None, vocabulary: int, w
 def room(last: int, config: StackConfig, where: str) -> None:
     """Refuse a position beyond the learned table; last is the largest position, -1 without tokens.
 
-    Raises PositionError. Clauses: MODEL-POSITIONS.
+    Raises PositionError. Clauses: MODEL-ROOM.
     """
     if config.positions == "learned" and last >= config.max_positions:
         problem = f"positions must be in [0, {config.max_positions}), got {last}"
-        raise refuse(PositionError, "MODEL-POSITIONS", problem, where)
+        raise refuse(PositionError, "MODEL-ROOM", problem, where)
 
 
 def memory(

@@ -146,10 +146,24 @@ class Past:
     layers: tuple[tuple[Tensor, Tensor], ...]
 
 
+OTHER = "one kind of decoder, on rows of one length"
+OTHERS = (
+    *("token_mask", "padding.left", "padding.right", "padding.middle", "padding.rows", "padding.ids"),
+    *("learned", "sinusoidal", "alibi", "positionless", "rotary.interleaved", "rotary.partial", "rotary.scaling"),
+    *("window", "scale", "grouped", "value_width", "inner_width", "bias", "bias.some", "post", "layer"),
+    *("activation.relu", "activation.gelu", "activation.gelu_tanh", "activation.silu", "feed_forward.bias"),
+    *("embedding_scale", "embedding_norm", "final_norm.none", "untied", "head_bias"),
+    *("memory", "memory_mask", "memory_mask.rows", "empty.memory"),
+    *("step.padding", "reorder", "reorder.batch", "truncate", "fork"),
+    *("generate.eos", "generate.pad", "generate.uncached"),
+)
+
+
 class DocumentDecoder(DocumentListing, Decoder):
     """The whole of section 8: its decoder, its cache of concatenated tensors, its generation."""
 
     name = "document_decoder"
+    unsupported = {**DocumentListing.unsupported, **{f"decoder.{option}": OTHER for option in OTHERS}}
     conventions = replace(DocumentListing.conventions, consumed_cache="valid", capacity="grows")
     errors = {IndexError: PositionError}
 
@@ -229,7 +243,9 @@ def fits(config: ModelConfig, stack: StackConfig) -> bool:
     block, a = stack.block, stack.block.attention
     heads = a.heads == a.kv_heads and a.head_width == a.value_width and a.heads * a.head_width == a.width
     plain = not a.bias and not a.alibi and a.window is None and a.scale is None
-    halves = a.rotary is not None and a.rotary == RotaryConfig(base=a.rotary.base)
+    halves = a.rotary is not None and a.rotary in [
+        RotaryConfig(a.rotary.base, rotary_dim=R) for R in (None, a.head_width)
+    ]
     network = block.placement == "pre" and block.norm == "rms" and block.gated and not block.ffn_bias
     around = stack.positions is None and stack.embedding_scale == 1 and not stack.embedding_norm and stack.final_norm
     head = config.encoder is None and config.tied and not config.head_bias

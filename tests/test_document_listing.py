@@ -1,14 +1,18 @@
 """The source document's own implementation, plugged in: the suite names the clause of every fault in it."""
 
 from collections.abc import Iterable
+from math import log
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from document_listing import MAX_SEQ_LEN, DocumentListing, tables  # noqa: E402
+from document_listing import MAX_SEQ_LEN, DocumentDecoder, DocumentListing, Model, tables  # noqa: E402
 
 from gaugeblock.conformance.check import check_backend  # noqa: E402
+from gaugeblock.spec import weights  # noqa: E402
+from gaugeblock.spec.clause import clause  # noqa: E402
+from gaugeblock.spec.config import AttentionConfig, BlockConfig, ModelConfig, RotaryConfig, StackConfig  # noqa: E402
 from gaugeblock.spec.precision import HALF  # noqa: E402
 
 
@@ -18,8 +22,8 @@ def outcomes(backend: DocumentListing, dtype: str, only: Iterable[str]) -> dict[
     records = check_backend(backend, only=only, dtypes=[dtype], profile="quick")
     for record in [r for r in records if r.outcome != "unsupported"]:
         failed = (record.failure or {}).get("clause")
-        for clause in (failed,) if record.outcome == "fail" and failed else record.clauses:
-            found.setdefault(clause, set()).add(record.outcome)
+        for name in (failed,) if record.outcome == "fail" and failed else record.clauses:
+            found.setdefault(name, set()).add(record.outcome)
     return found
 
 
@@ -32,8 +36,8 @@ def test_in_float32_its_modules_conform() -> None:
 @pytest.mark.parametrize("dtype", HALF)
 def test_half_precision_is_unusable_for_the_mask_s_dtype(dtype: str) -> None:
     found = outcomes(DocumentListing(), dtype, ["attention"])
-    for clause in ("ATTN-CAUSAL-ALIGN", "ATTN-CAUSAL-LEAK", "ATTN-COUNT"):
-        assert found[clause] == {"error"}
+    for name in ("ATTN-CAUSAL-ALIGN", "ATTN-CAUSAL-LEAK", "ATTN-COUNT"):
+        assert found[name] == {"error"}
     assert "pass" in found["ATTN-DTYPE"] | found["ATTN-SCALE"], "one token at a time, and no mask, it works"
 
 
@@ -84,3 +88,80 @@ def test_how_far_off_the_grown_table_is() -> None:
     assert (f"{float(error[4095].max()):.2f}", f"{float(error.max()):.2f}") == ("0.59", "0.71")
     first, _ = tables(32, 10000.0, torch.bfloat16, MAX_SEQ_LEN)
     assert float((first[:, :16] - exact[:MAX_SEQ_LEN]).abs().max()) < 2**-8
+
+
+ATTENTION = AttentionConfig(width=128, heads=4, kv_heads=4, head_width=32, value_width=32, rotary=RotaryConfig())
+BLOCK = BlockConfig(attention=ATTENTION, causal=True, eps=1e-6, ffn_width=weights.swiglu_width(128))
+DEMONSTRATION = ModelConfig(decoder=StackConfig(block=BLOCK, layers=2, vocabulary=500), tied=True)
+PROMPT = torch.tensor([[12, 45, 102, 88, 7, 23]])
+
+
+def fresh(seed: int, dtype: torch.dtype = torch.float32) -> Model:
+    """The model of the demonstration as its modules initialize themselves: normal embeddings, uniform matrices."""
+    torch.manual_seed(seed)
+    made = {}
+    for name, shape in weights.shapes(DEMONSTRATION).items():
+        if name.endswith("embedding.weight"):
+            made[name] = torch.randn(shape)
+        else:
+            made[name] = torch.empty(shape).uniform_(-1, 1) / shape[0] ** 0.5 if len(shape) == 2 else torch.ones(shape)
+    return DocumentDecoder().load({name: w.to(dtype) for name, w in made.items()}, DEMONSTRATION)
+
+
+def says(name: str, *figures: str) -> None:
+    """The erratum holds these words."""
+    text = " ".join(clause(name).body.split())
+    assert [figure for figure in figures if figure not in text] == []
+
+
+def test_parameters_are_those_of_the_weights_with_the_tied_table_once() -> None:
+    shapes = weights.shapes(DEMONSTRATION)
+    total = weights.count(shapes)
+    V, d, L, F = 500, 128, 2, 384
+    assert total == V * d + L * (4 * d**2 + 3 * d * F + 2 * d) + d
+    says("ERR-PARAMETER-COUNT", f"{total:,}", f"{total + V * d:,}", f"{total:,}".replace(",", " "))
+    assert not any(name.startswith("head") for name in shapes)
+
+
+def test_a_token_that_nobody_asked_for() -> None:
+    model = fresh(42)
+    columns = {n: DocumentDecoder().generate(model, PROMPT, max_new_tokens=n).shape[1] for n in (-3, 0, 1, 4)}
+    assert columns == {-3: 7, 0: 7, 1: 7, 4: 10}
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_an_empty_prompt_is_answered_with_nothing(n: int) -> None:
+    assert DocumentDecoder().generate(fresh(42), PROMPT[:, :0].expand(2, 0), max_new_tokens=n).shape == (2, 0)
+
+
+def test_cached_equals_uncached_and_old_caches_stay() -> None:
+    backend, model = DocumentDecoder(), fresh(1, torch.float64)
+    cache = backend.start(model, 1, 6)
+    first, then = backend.step(model, PROMPT[:, :3], cache)
+    rest, _ = backend.step(model, PROMPT[:, 3:], then)
+    both = torch.cat((first, rest), dim=1)
+    assert float((both - backend.logits(model, PROMPT)).abs().max()) < 1e-12
+    assert (backend.cache_length(cache), backend.cache_length(then)) == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_half_precision_takes_one_token_at_a_time(dtype: str) -> None:
+    backend, model = DocumentDecoder(), fresh(1, getattr(torch, dtype))
+    assert backend.logits(model, PROMPT[:, :1]).shape == (1, 1, 500)
+    with pytest.raises(RuntimeError, match=r"dtype|scalar type"):
+        backend.logits(model, PROMPT)
+
+
+def test_it_starts_by_predicting_its_input() -> None:
+    """ERR-TIED-INIT."""
+    backend, model = DocumentDecoder(), fresh(42)
+    ids, targets = torch.randint(500, (64, 32)), torch.randint(500, (64, 32))
+    logits = backend.logits(model, ids)
+    assert bool((logits.argmax(-1) == ids).all())
+    assert 12 < float(logits.std()) < 13.5
+    own = float(logits.gather(-1, ids[..., None]).mean())
+    loss = float(torch.nn.functional.cross_entropy(logits.reshape(-1, 500), targets.reshape(-1)))
+    assert (own, loss) == (pytest.approx(125, abs=3), pytest.approx(125, abs=3))
+    says("ERR-TIED-INIT", f"ln 500 = {log(500):.1f}")
+    made = backend.generate(model, PROMPT, max_new_tokens=10)
+    assert made[0, 6:].tolist() == [23] * 10

@@ -8,16 +8,23 @@ import jax
 
 from gaugeblock.backends.jax.arrays import JaxArrays
 from gaugeblock.backends.jax.attention import JaxAttention
+from gaugeblock.backends.jax.blocks import JaxBlock
 from gaugeblock.backends.jax.cache import JaxKVCache
 from gaugeblock.backends.jax.feedforward import JaxActivations, JaxFeedForward
+from gaugeblock.backends.jax.model import JaxDecoder, JaxEncoder
+from gaugeblock.backends.jax.multihead import JaxMultiHeadAttention
 from gaugeblock.backends.jax.normalization import JaxLayerNorm, JaxRMSNorm
 from gaugeblock.backends.jax.positions import JaxAlibi, JaxLearnedPositions, JaxSinusoidal
 from gaugeblock.backends.jax.rotary import JaxRotary
 from gaugeblock.spec.errors import ConfigError
-from gaugeblock.spec.precision import Level
+from gaugeblock.spec.precision import HALF, Level
 
 
 class JaxBackend(
+    JaxEncoder,
+    JaxDecoder,
+    JaxBlock,
+    JaxMultiHeadAttention,
     JaxAttention,
     JaxActivations,
     JaxFeedForward,
@@ -38,7 +45,10 @@ class JaxBackend(
 
     name = "jax"
     dtypes = frozenset({"float32", "bfloat16", "float16"})
-    level = {"bfloat16": Level.STRICT, "float16": Level.STRICT}
+    level = {
+        **dict.fromkeys(HALF, Level.STRICT),
+        **{f"{name}@{half}": Level.STORED for name in ("multihead", "blocks", "model") for half in HALF},
+    }
 
     def __init__(self, variant: str = "") -> None:
         super().__init__(variant)

@@ -64,8 +64,9 @@ class JaxBlock(JaxMultiHeadAttention, Block, LayerNorm, RMSNorm, FeedForward):
 
         def network(h: Array) -> Array:
             w = part(weights, "feed_forward")
-            y = self.swiglu(h, w) if config.gated else self.feed_forward(h, w, activation=config.activation)
-            return self._tap("feed_forward", y)
+            y: Array = self.swiglu(h, w) if config.gated else self.feed_forward(h, w, activation=config.activation)
+            y = self._tap("feed_forward", y)
+            return y
 
         x = self._sublayer("attention", x, weights, config, below("attention", attend))
         if cross is not None:
@@ -79,11 +80,17 @@ class JaxBlock(JaxMultiHeadAttention, Block, LayerNorm, RMSNorm, FeedForward):
         norm = f"{name}_norm"
         if config.placement == "pre":
             h = self._tap(norm, self._normalized(x, part(weights, norm), config))
-            return self._tap(f"{name}_residual", x + f(h))
+            x = self._tap(f"{name}_residual", x + f(h))
+            return x
         x = self._tap(f"{name}_residual", x + f(x))
-        return self._tap(norm, self._normalized(x, part(weights, norm), config))
+        x = self._tap(norm, self._normalized(x, part(weights, norm), config))
+        return x
 
     def _normalized(self, x: Array, weights: Weights, config: BlockConfig) -> Array:
-        if config.norm == "rms":
-            return self.rms_norm(x, weights["weight"], eps=config.eps)
-        return self.layer_norm(x, weights["weight"], weights["bias"], eps=config.eps)
+        eps = config.eps
+        y: Array = (
+            self.rms_norm(x, weights["weight"], eps=eps)
+            if config.norm == "rms"
+            else self.layer_norm(x, weights["weight"], weights["bias"], eps=eps)
+        )
+        return y

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -82,8 +83,8 @@ class JaxKVCache(KVCache):
     def read(self, cache: Cache, layer: int) -> tuple[Array, Array]:
         rules.usable(cache.consumed, "read")
         layer = rules.layer_of(cache.dims, layer, "read")
-        length = cache.lengths[layer]
-        return _first(cache.keys[layer], length), _first(cache.values[layer], length)
+        copied: tuple[Array, Array] = _first(cache.keys[layer], cache.values[layer], cache.lengths[layer])
+        return copied
 
     def reorder(self, cache: Cache, rows: Array) -> Cache:
         rules.usable(cache.consumed, "reorder")
@@ -124,19 +125,20 @@ class JaxKVCache(KVCache):
         return cache.keys[layer][:, :, :length], cache.values[layer][:, :, :length]
 
     def _write(self, cache: Cache, layer: int, start: int, k: Array, v: Array) -> None:
-        cache.keys[layer] = _updated(cache.keys[layer], k, start)
-        cache.values[layer] = _updated(cache.values[layer], v, start)
+        cache.keys[layer], cache.values[layer] = _updated(cache.keys[layer], cache.values[layer], k, v, start)
 
     def _take_rows(self, cache: Cache, rows: Array) -> Cache:
         """Whatever has a batch axis, with these rows."""
+        held = cache.keys, cache.values, tuple(cache.cross), cache.real, cache.memory_mask
+        keys, values, cross, real, memory_mask = _taken(held, rows)
         return replace(
             cache,
-            keys=[_taken(buffer, rows) for buffer in cache.keys],
-            values=[_taken(buffer, rows) for buffer in cache.values],
+            keys=keys,
+            values=values,
             lengths=list(cache.lengths),
-            real=None if cache.real is None else _taken(cache.real, rows),
-            cross=tuple((_taken(k, rows), _taken(v, rows)) for k, v in cache.cross),
-            memory_mask=None if cache.memory_mask is None else _taken(cache.memory_mask, rows),
+            real=real,
+            cross=cross,
+            memory_mask=memory_mask,
         )
 
     def _shorten(self, cache: Cache, length: int) -> Cache:
@@ -154,21 +156,25 @@ class JaxKVCache(KVCache):
         )
 
 
-@partial(jax.jit, donate_argnums=0)
-def _updated(buffer: Array, chunk: Array, start: int) -> Array:
-    """The buffer with the chunk from column start on; start is traced, so that every step runs the same code."""
-    return lax.dynamic_update_slice_in_dim(buffer, chunk, start, axis=2)
+@partial(jax.jit, donate_argnums=(0, 1))
+def _updated(keys: Array, values: Array, k: Array, v: Array, start: int) -> tuple[Array, Array]:
+    """The buffers with new tokens from column start on; start is traced, so that every step runs the same code."""
+    return (
+        lax.dynamic_update_slice_in_dim(keys, k, start, axis=2),
+        lax.dynamic_update_slice_in_dim(values, v, start, axis=2),
+    )
 
 
-@partial(jax.jit, static_argnums=1)
-def _first(buffer: Array, length: int) -> Array:
-    """A copy of the first columns: a slice of all of them would be the buffer itself."""
-    return jnp.copy(buffer[:, :, :length])
+@partial(jax.jit, static_argnums=2)
+def _first(keys: Array, values: Array, length: int) -> tuple[Array, Array]:
+    """Copies of the first columns: a slice of all of them would be the buffer itself."""
+    return jnp.copy(keys[:, :, :length]), jnp.copy(values[:, :, :length])
 
 
 @jax.jit
-def _taken(x: Array, rows: Array) -> Array:
-    return jnp.take(x, rows, axis=0, mode="clip")  # (R, ...)
+def _taken(held: Any, rows: Array) -> Any:
+    """Every array, with these rows; None stays None."""
+    return jax.tree.map(lambda x: jnp.take(x, rows, axis=0, mode="clip"), held)  # (R, ...)
 
 
 def _on_host(x: Array) -> Integers | None:

@@ -1,6 +1,5 @@
 """Encoders and decoders in JAX (source 5, 7, 8; Vaswani et al. 2017)."""
 
-from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -10,32 +9,32 @@ from jax import Array
 
 from gaugeblock.backends.jax.arrays import on_host
 from gaugeblock.backends.jax.cache import Cache, JaxKVCache
+from gaugeblock.backends.jax.generation import continued
 from gaugeblock.backends.jax.linear import linear
-from gaugeblock.backends.jax.multihead import Sight, Weights
-from gaugeblock.backends.jax.stack import Columns, JaxStack, Model, Stack, no_such, whole
+from gaugeblock.backends.jax.multihead import Weights
+from gaugeblock.backends.jax.stack import Columns, JaxStack, Model, Stack, whole
 from gaugeblock.spec import cache as cache_rules
 from gaugeblock.spec import model as rules
-from gaugeblock.spec.errors import ShapeError, refuse
+from gaugeblock.spec.backend import Numpy
+from gaugeblock.spec.errors import CacheError, ConfigError, ShapeError, refuse
 from gaugeblock.spec.model import Decoder, Encoder
-
-GRAIN = 16  # generation rounds the number of columns up, so that prompts of like length run the same code
+from gaugeblock.spec.weights import part
 
 
 class JaxEncoder(JaxStack, Encoder):
     """Every column at once."""
 
     def encode(self, model: Model, tokens_or_vectors: Array, *, token_mask: Array | None = None) -> Array:
-        if model.encoder is None:
-            raise no_such("an encoder", "encode")
-        stack, block = model.encoder, model.encoder.config.block
+        stack = _there(model.encoder, "an encoder", "encode")
         fresh = self._fresh(stack, tokens_or_vectors, token_mask, "encode")
-
-        def layer(n: int, x: Array, weights: Weights) -> Array:
-            return self._through(x, weights, block, lambda h, w: self._self_attention(h, w, block.attention, sight))
-
+        config = stack.config.block.attention
         with self._within("encoder"):
             columns, sight = self._columns(stack, fresh)
-            return self._run(stack, tokens_or_vectors, columns, layer)
+
+            def attend(n: int, h: Array, w: Weights) -> Array:
+                return self._self_attention(h, w, config, sight)
+
+            return self._run(stack, tokens_or_vectors, columns, attend)
 
 
 class JaxDecoder(JaxStack, JaxKVCache, Decoder):
@@ -51,26 +50,22 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
         memory_mask: Array | None = None,
         last_only: bool = False,
     ) -> Array:
-        stack = _decoder(model, "logits")
+        stack = _there(model.decoder, "a decoder", "logits")
         fresh = self._fresh(stack, tokens, token_mask, "logits")
         _check_memory(model, tokens.shape[0], memory, memory_mask, "logits")
-        block, cross = stack.config.block, stack.config.block.cross
-
-        def layer(n: int, x: Array, weights: Weights) -> Array:
-            def attend(h: Array, w: Weights) -> Array:
-                return self._self_attention(h, w, block.attention, sight)
-
-            def look(h: Array, w: Weights) -> Array:
-                assert cross is not None
-                return self._cross_attention(h, w, cross, self._keys_values(memory, w, cross), shown)
-
-            return self._through(x, weights, block, attend, None if cross is None else look)
-
-        shown = None if memory is None else _shown(memory.shape[:2], memory_mask)
+        block, crossing = stack.config.block, None if memory is None else _over_keys(memory.shape, memory_mask)
         with self._within("decoder"):
             columns, sight = self._columns(stack, fresh)
-            x = self._run(stack, tokens, columns, layer)
-        return self._scored(model, x, columns, last_only)
+
+            def attend(n: int, h: Array, w: Weights) -> Array:
+                return self._self_attention(h, w, block.attention, sight)
+
+            def cross(n: int, h: Array, w: Weights) -> Array:
+                assert block.cross is not None and memory is not None
+                return self._cross_attention(h, w, block.cross, self._keys_values(memory, w, block.cross), crossing)
+
+            x = self._run(stack, tokens, columns, attend, None if block.cross is None else cross)
+        return self._scored(model, stack, x, columns, last_only)
 
     def start(
         self,
@@ -81,49 +76,45 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
         memory: Array | None = None,
         memory_mask: Array | None = None,
     ) -> Cache:
-        stack = _decoder(model, "start")
-        c = stack.config.block.attention
-        sizes = {"batch": batch, "capacity": capacity, "kv_heads": c.kv_heads, "key_width": c.head_width}
-        sizes |= {"value_width": c.value_width, "layers": max(stack.config.layers, 1)}
-        cache_rules.dims(**sizes, dtype=model.dtype)
-        _check_memory(model, batch, memory, memory_mask, "start")
-        if stack.layers:
+        stack = _there(model.decoder, "a decoder", "start")
+        L, c = len(stack.layers), stack.config.block.attention
+        widths = {"key_width": c.head_width, "value_width": c.value_width}
+        sizes = {"layers": max(L, 1), "batch": batch, "kv_heads": c.kv_heads, "capacity": capacity, **widths}
+        d = cache_rules.dims(**sizes, dtype=model.dtype)
+        _check_memory(model, d.B, memory, memory_mask, "start")
+        if L:
             cache = self.init_cache(**sizes, dtype=model.dtype)
-        else:
-            nothing = jnp.zeros((batch, c.kv_heads, capacity, 0), model.dtype)  # counts the columns, and no bytes
-            cache = Cache([nothing], [jnp.array(nothing)], [0])
-        cache.real = jax.device_put(np.zeros((batch, capacity), bool))
+        else:  # a layer that takes up nothing counts the columns
+            nothing = (d.B, d.K, d.N, 0)
+            cache = Cache([jnp.zeros(nothing, model.dtype)], [jnp.zeros(nothing, model.dtype)], [0])
+        cache.real = jax.device_put(np.zeros((d.B, d.N), bool))
         if memory is not None:
-            cache.cross, cache.memory_mask = self._looked_at(stack, memory), memory_mask
+            cache.cross, cache.memory_mask = self._projected(stack, memory), memory_mask
         return cache
 
     def step(
         self, model: Model, tokens: Array, cache: Cache, *, token_mask: Array | None = None, last_only: bool = False
     ) -> tuple[Array, Cache]:
-        stack = _decoder(model, "step")
-        cache_rules.usable(cache.consumed, "step")
-        start, fresh = self._behind(stack, tokens, cache, token_mask)
-        block, cross = stack.config.block, stack.config.block.cross
-
-        def layer(n: int, x: Array, weights: Weights) -> Array:
-            def remember(k: Array, v: Array) -> tuple[Array, Array]:
-                self._write(cache, n, start, k, v)
-                return cache.keys[n], cache.values[n]
-
-            def attend(h: Array, w: Weights) -> Array:
-                return self._self_attention(h, w, block.attention, sight, remember)
-
-            def look(h: Array, w: Weights) -> Array:
-                assert cross is not None
-                return self._cross_attention(h, w, cross, cache.cross[n], shown)
-
-            return self._through(x, weights, block, attend, None if cross is None else look)
-
-        shown = _shown((tokens.shape[0], cache.cross[0][0].shape[2]), cache.memory_mask) if cache.cross else None
+        stack = _there(model.decoder, "a decoder", "step")
+        fresh = self._behind(stack, tokens, cache, token_mask)
+        block, start = stack.config.block, cache.lengths[0]
+        crossing = _over_keys((cache.dims.B, cache.cross[0][0].shape[2]), cache.memory_mask) if cache.cross else None
         with self._within("decoder"):
             columns, sight = self._columns(stack, fresh, cache.real, start)
-            x = self._run(stack, tokens, columns, layer)
-        scores = self._scored(model, x, columns, last_only)
+
+            def attend(n: int, h: Array, w: Weights) -> Array:
+                def remember(k: Array, v: Array) -> tuple[Array, Array]:
+                    self._write(cache, n, start, k, v)
+                    return cache.keys[n], cache.values[n]
+
+                return self._self_attention(h, w, block.attention, sight, remember)
+
+            def cross(n: int, h: Array, w: Weights) -> Array:
+                assert block.cross is not None
+                return self._cross_attention(h, w, block.cross, cache.cross[n], crossing)
+
+            x = self._run(stack, tokens, columns, attend, None if block.cross is None else cross)
+        scores = self._scored(model, stack, x, columns, last_only)
         after = self._consume(cache)
         after.real, after.lengths = columns.real, [start + tokens.shape[1]] * len(cache.lengths)
         return scores, after
@@ -141,23 +132,95 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
         pad_id: int | None = None,
         use_cache: bool = True,
     ) -> Array:
-        stack = _decoder(model, "generate")
+        stack = _there(model.decoder, "a decoder", "generate")
         fresh = np.asarray(self._fresh(stack, tokens, token_mask, "generate"))
         numbers = {"max_new_tokens": max_new_tokens, "eos_id": eos_id, "pad_id": pad_id}
         rules.generation(tokens.shape, fresh, stack.config.vocabulary, numbers)
         _check_memory(model, tokens.shape[0], memory, memory_mask, "generate")
-        (B, T), n = tokens.shape, max_new_tokens
-        N = -(-(T + n) // GRAIN) * GRAIN
-        ids, real, done = np.zeros((B, N), np.int64), np.zeros((B, N), bool), np.zeros(B, bool)
-        ids[:, :T], real[:, :T] = np.asarray(tokens), fresh
-        look = {"memory": memory, "memory_mask": memory_mask}
-        scores = (self._stepwise if use_cache else self._afresh)(model, ids, real, look)
-        for column in range(T, T + n):
-            if done.all():
-                ids[:, column] = eos_id if pad_id is None else pad_id or 0
-                continue
-            chosen = np.asarray(_likeliest(scores(column)))
-            ids[:, column] = chosen if eos_id is None else np.where(done, eos_id if pad_id is None else pad_id, chosen)
-            real[:, column] = ~done  # nothing follows a row that is done, but the others go on
-            done |= chosen == (-1 if eos_id is None else eos_id)
-        return jax.device_put(ids[:, : T + n])
+        cache, seen = None, 0
+
+        def cached(ids: Numpy, real: Numpy, column: int) -> Array:
+            nonlocal cache, seen
+            if cache is None:
+                cache = self.start(model, *ids.shape, memory=memory, memory_mask=memory_mask)
+            new, mask = (jax.device_put(x[:, seen:column]) for x in (ids, real))
+            scores, cache = self.step(model, new, cache, token_mask=mask, last_only=True)
+            seen = column
+            return scores
+
+        def afresh(ids: Numpy, real: Numpy, column: int) -> Array:
+            all_ids, mask = jax.device_put(ids), jax.device_put(real)
+            return self.logits(model, all_ids, token_mask=mask, memory=memory, memory_mask=memory_mask, last_only=True)
+
+        scores = cached if use_cache else afresh
+        return continued(scores, np.asarray(tokens), fresh, max_new_tokens, eos_id=eos_id, pad_id=pad_id)
+
+    def _behind(self, stack: Stack, tokens: Array, cache: Cache, token_mask: Array | None) -> Array:
+        """Refuse what cannot stand behind the columns of a cache; else which of it are tokens."""
+        cache_rules.usable(cache.consumed, "step")
+        if cache.real is None:
+            raise refuse(CacheError, "MODEL-CACHED", "cache must come from start, got one of init_cache", "step")
+        start, d = cache.lengths[0], cache.dims
+        if tokens.shape[:1] != (d.B,):
+            problem = f"tokens must have the {d.B} rows of the cache, got {tokens.shape}"
+            raise refuse(ShapeError, "MODEL-SHAPES", problem, "step")
+        real = on_host(cache.real)
+        past = None if real is None else real[:, :start].sum(axis=1)
+        fresh = self._fresh(stack, tokens, token_mask, "step", past)
+        cache_rules.room(d, start, tokens.shape[1], f"step({d})")
+        return fresh
+
+    def _projected(self, stack: Stack, memory: Array) -> tuple[tuple[Array, Array], ...]:
+        """The memory's keys and values in every layer."""
+        config, made = stack.config.block.cross, []
+        assert config is not None
+        for n, weights in enumerate(stack.layers):
+            with self._within("decoder", "layers", str(n), "cross"):
+                made.append(self._keys_values(memory, part(weights, "cross"), config))
+        return tuple(made)
+
+    def _scored(self, model: Model, stack: Stack, x: Array, columns: Columns, last_only: bool) -> Array:
+        x = _last(x, columns.fresh) if last_only else x
+        table = stack.weights["embedding.weight"] if model.config.tied else model.head["weight"]
+        y: Array = self._tap("logits", _head(x, table, model.head.get("bias"), model.config.tied))
+        return y
+
+
+def _there(stack: Stack | None, wanted: str, where: str) -> Stack:
+    if stack is None:
+        raise refuse(ConfigError, "MODEL-ERRORS", f"the model must have {wanted}, got one without", where)
+    return stack
+
+
+def _check_memory(model: Model, batch: int, memory: Array | None, mask: Array | None, where: str) -> None:
+    rules.memory(
+        None if memory is None else memory.shape,
+        None if memory is None else memory.dtype.name,
+        None if mask is None else mask.shape,
+        config=model.config,
+        batch=batch,
+        model_dtype=model.dtype,
+        where=where,
+    )
+    rules.mask_kind("memory_mask", None if mask is None else mask.dtype.name, where)
+
+
+def _over_keys(memory: tuple[int, ...], mask: Array | None) -> Array:
+    """What cross-attention sees of a memory (B, S, ...); a mask even where nothing is hidden compiles once."""
+    B, S = memory[:2]
+    return whole((B, 1, 1, S)) if mask is None else jnp.expand_dims(mask, (1, 2))
+
+
+@jax.jit
+def _last(x: Array, fresh: Array) -> Array:
+    """Each row's last token, (B, T, M) -> (B, 1, M); anything where a row has none."""
+    B, T, M = x.shape
+    if T == 0:
+        return jnp.zeros((B, 1, M), x.dtype)
+    last = jnp.max(jnp.where(fresh, jnp.arange(T), 0), axis=1)
+    return jnp.take_along_axis(x, last[:, None, None], axis=1)
+
+
+@partial(jax.jit, static_argnames="tied")
+def _head(x: Array, table: Array, bias: Array | None, tied: bool) -> Array:
+    return linear(x, table.T if tied else table, bias)

@@ -30,7 +30,7 @@ class Sight:
     mask            bool (B|1, H|1, T|1, S|1), None where it hides nothing;
     bias            (B|1, H, T, S), None without ALiBi;
     causal, window  what goes by column, or by positions that are the columns;
-    columns         how many of the S columns are filled, None where all are.
+    columns         how many of the S columns of a cache are filled, None without one.
     """
 
     positions: Array | None = None
@@ -44,9 +44,9 @@ class Sight:
 class JaxMultiHeadAttention(MultiHeadAttention, Attention, Rotary, Alibi, Recorder):
     """A chain of jitted functions, one for each named step.
 
-    Within one compiled function XLA may keep a half-precision step in float32, or compute it twice, so that no tap would
-    be what the next step reads; and small functions are shared by all configurations. Compiling a whole call is left to
-    the caller's jax.jit: everything here can be traced.
+    Within one compiled function XLA may keep a step of half precision in float32, and no tap would be what the next
+    step reads; and small functions are shared by all configurations. To compile a whole call is left to the caller's
+    jax.jit: everything here can be traced.
     """
 
     def multi_head_attention(
@@ -80,10 +80,10 @@ class JaxMultiHeadAttention(MultiHeadAttention, Attention, Rotary, Alibi, Record
             positions = jax.device_put(np.arange(x.shape[1]))
         elif window is not None:
             mask, window = _near(positions, mask, *sides(window)), None
-        return Sight(positions, mask, self._distances(x, config, positions, positions), causal, window)
+        return Sight(positions, mask, self._distances(x.dtype.name, config, positions, positions), causal, window)
 
-    def _distances(self, x: Array, config: AttentionConfig, queries: Array, keys: Array) -> Array | None:
-        return self.alibi_bias(config.heads, queries, keys, dtype=x.dtype.name) if config.alibi else None
+    def _distances(self, dtype: str, config: AttentionConfig, queries: Array, keys: Array) -> Array | None:
+        return self.alibi_bias(config.heads, queries, keys, dtype=dtype) if config.alibi else None
 
     def _self_attention(
         self, x: Array, weights: Weights, config: AttentionConfig, sight: Sight, remember: Remember | None = None
@@ -108,7 +108,8 @@ class JaxMultiHeadAttention(MultiHeadAttention, Attention, Rotary, Alibi, Record
         return self._mixed(q, *memory, weights, config, Sight(mask=mask))
 
     def _queries(self, x: Array, weights: Weights, config: AttentionConfig) -> Array:
-        return self._tap("query", _split(x, *layer(weights, "query"), config.heads))
+        q: Array = self._tap("query", _split(x, *layer(weights, "query"), config.heads))
+        return q
 
     def _keys_values(self, x: Array, weights: Weights, config: AttentionConfig) -> tuple[Array, Array]:
         k = self._tap("key", _split(x, *layer(weights, "key"), config.kv_heads))
@@ -116,27 +117,17 @@ class JaxMultiHeadAttention(MultiHeadAttention, Attention, Rotary, Alibi, Record
 
     def _turned(self, name: str, x: Array, config: AttentionConfig, sight: Sight) -> Array:
         c = config.rotary
-        if c is None:
-            return x
-        return self._tap(
-            name,
-            self.rotate(
-                x, sight.positions, base=c.base, layout=c.layout, rotary_dim=c.rotary_dim, scaling=c.scaling
-            ),
-        )
+        if c is not None:
+            p, R = sight.positions, c.rotary_dim
+            x = self.rotate(x, p, base=c.base, layout=c.layout, rotary_dim=R, scaling=c.scaling)
+            x = self._tap(name, x)
+        return x
 
     def _mixed(self, q: Array, k: Array, v: Array, weights: Weights, config: AttentionConfig, sight: Sight) -> Array:
-        mixed = self.attention(
-            q,
-            k,
-            v,
-            mask=sight.mask,
-            bias=sight.bias,
-            causal=sight.causal,
-            window=sight.window,
-            scale=config.scale,
-        )
-        return self._tap("output", _joined(self._tap("mixed", mixed), *layer(weights, "output")))
+        s, scale = sight, config.scale
+        mixed = self.attention(q, k, v, mask=s.mask, bias=s.bias, causal=s.causal, window=s.window, scale=scale)
+        y: Array = self._tap("output", _joined(self._tap("mixed", mixed), *layer(weights, "output")))
+        return y
 
     def _tap_columns(self, name: str, x: Array, axis: int, sight: Sight) -> None:
         """Note the filled columns of x, on the host, where another length compiles nothing."""

@@ -14,11 +14,10 @@ from gaugeblock.backends.jax.blocks import JaxBlock
 from gaugeblock.backends.jax.multihead import Sight, Weights, kinds, shapes, sides
 from gaugeblock.spec import model as rules
 from gaugeblock.spec.config import ModelConfig, StackConfig
-from gaugeblock.spec.errors import ConfigError, refuse
 from gaugeblock.spec.positions import LIMIT, Integers, LearnedPositions, Sinusoidal
 from gaugeblock.spec.weights import part
 
-Layer = Callable[[int, Array, Weights], Array]
+Attend = Callable[[int, Array, Weights], Array]  # of layer n: its input, its own weights
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["weights", "layers"], meta_fields=["config", "dtype"])
@@ -32,9 +31,7 @@ class Stack:
     layers: list[dict[str, Array]]
 
 
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["encoder", "decoder", "head"], meta_fields=["config", "dtype"]
-)
+@partial(jax.tree_util.register_dataclass, data_fields=["encoder", "decoder", "head"], meta_fields=["config", "dtype"])
 @dataclass(frozen=True)
 class Model:
     """What load makes; a pytree, so that it can be handed through jax.jit and jax.grad."""
@@ -78,20 +75,17 @@ class JaxStack(JaxBlock, Sinusoidal, LearnedPositions):
         encoder, decoder = stack("encoder", config.encoder), stack("decoder", config.decoder)
         return Model(config, dtype, encoder, decoder, part(weights, "head"))
 
-    def _columns(
-        self, stack: Stack, fresh: Array, past: Array | None = None, start: int = 0
-    ) -> tuple[Columns, Sight]:
+    def _columns(self, stack: Stack, fresh: Array, past: Array | None = None, start: int = 0) -> tuple[Columns, Sight]:
         """The new columns behind the first start ones of the past, and what self-attention sees of them all."""
         block = stack.config.block
         limit = stack.config.max_positions if stack.config.positions == "learned" else LIMIT
-        past = fresh if past is None else past
         found = _surveyed(past, fresh, start, block.causal, *sides(block.attention.window), limit)
         columns = Columns(fresh, *found)
-        reaches = self.alibi_bias if block.attention.alibi else None
-        bias = reaches and reaches(block.attention.heads, columns.positions, columns.keys, dtype=stack.dtype)
-        return columns, Sight(columns.positions, columns.visible, bias, columns=start + fresh.shape[1])
+        bias = self._distances(stack.dtype, block.attention, columns.positions, columns.keys)
+        filled = None if past is None else start + fresh.shape[1]
+        return columns, Sight(columns.positions, columns.visible, bias, columns=filled)
 
-    def _run(self, stack: Stack, x: Array, columns: Columns, layer: Layer) -> Array:
+    def _run(self, stack: Stack, x: Array, columns: Columns, attend: Attend, cross: Attend | None = None) -> Array:
         """Tokens or vectors through the whole stack."""
         c = stack.config
         x = self._embedded(stack, x, columns)
@@ -99,7 +93,7 @@ class JaxStack(JaxBlock, Sinusoidal, LearnedPositions):
             x = self._tap("embedding_norm", self._normalized(x, part(stack.weights, "embedding_norm"), c.block))
         for n, weights in enumerate(stack.layers):
             with self._within("layers", str(n)):
-                x = layer(n, x, weights)
+                x = self._through(x, weights, c.block, partial(attend, n), cross and partial(cross, n))
         if c.final_norm:
             x = self._tap("final_norm", self._normalized(x, part(stack.weights, "final_norm"), c.block))
         return x
@@ -116,9 +110,12 @@ class JaxStack(JaxBlock, Sinusoidal, LearnedPositions):
             rows = self.learned_positions(stack.weights["positions.weight"], columns.positions)
         else:
             rows = self.sinusoidal(columns.positions, c.block.width, dtype=stack.dtype)
-        return self._tap("embedded", x + self._tap("positions", rows))
+        x = self._tap("embedded", x + self._tap("positions", rows))
+        return x
 
-    def _fresh(self, stack: Stack, x: Array, token_mask: Array | None, where: str, past: Integers | None = None) -> Array:
+    def _fresh(
+        self, stack: Stack, x: Array, token_mask: Array | None, where: str, past: Integers | None = None
+    ) -> Array:
         """Refuse inputs that have no meaning; else which of them are tokens.
 
         past (B,) is the number of tokens in earlier columns, where it is known.
@@ -139,19 +136,16 @@ class JaxStack(JaxBlock, Sinusoidal, LearnedPositions):
 
 def whole(shape: tuple[int, ...]) -> Array:
     """A mask that hides nothing."""
-    return jax.device_put(np.ones(shape, bool))
-
-
-def no_such(stack: str, where: str) -> ConfigError:
-    """The refusal of a call on a stack that the model has not."""
-    return refuse(ConfigError, "MODEL-ERRORS", f"the model must have {stack}, got one without", where)
+    placed: Array = jax.device_put(np.ones(shape, bool))
+    return placed
 
 
 @jax.jit
 def _surveyed(
-    past: Array, fresh: Array, start: int, causal: bool, left: int, right: int, limit: int
+    past: Array | None, fresh: Array, start: int, causal: bool, left: int, right: int, limit: int
 ) -> tuple[Array, Array, Array, Array]:
     """The fields of Columns behind fresh; nothing about the call but its sizes is compiled in."""
+    past = fresh if past is None else past
     T, N = fresh.shape[1], past.shape[1]
     columns = jnp.arange(N)
     real = lax.dynamic_update_slice_in_dim(past & (columns < start), fresh, start, axis=1)  # (B, N)

@@ -40,7 +40,7 @@ class NumpyBackend(
     NumpyKVCache,
     Backend,
 ):
-    """Every component in NumPy; half precision is computed in float32; each component rounds once."""
+    """Every component in NumPy; half precision is computed in float32, and each component rounds once."""
 
     name = "numpy"
     dtypes = frozenset({"float64", "float32", "bfloat16", "float16"})

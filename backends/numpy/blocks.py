@@ -28,7 +28,7 @@ Function = Callable[[Array], Array]
 Sum = Callable[[Array, Array], Array]
 
 
-class NumpyBlock(NumpyMultiHeadAttention, FeedForward, LayerNorm, RMSNorm, Block):
+class NumpyBlock(NumpyMultiHeadAttention, Block, FeedForward, LayerNorm, RMSNorm):
     """The stream passes the sublayers one after another; each adds to it."""
 
     def block(

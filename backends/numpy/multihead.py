@@ -38,7 +38,7 @@ class Memory(NamedTuple):
     mask: Array | None = None
 
 
-class NumpyMultiHeadAttention(Attention, Rotary, Alibi, Recorder, MultiHeadAttention):
+class NumpyMultiHeadAttention(Recorder, MultiHeadAttention, Attention, Rotary, Alibi):
     """Project, split, attend, join, project."""
 
     def multi_head_attention(

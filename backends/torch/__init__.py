@@ -6,28 +6,37 @@ import torch
 
 from gaugeblock.backends.torch.arrays import TorchArrays
 from gaugeblock.backends.torch.attention import TorchAttention
+from gaugeblock.backends.torch.blocks import TorchBlock
 from gaugeblock.backends.torch.cache import TorchKVCache
 from gaugeblock.backends.torch.feedforward import TorchActivations, TorchFeedForward
+from gaugeblock.backends.torch.model import TorchDecoder, TorchEncoder
+from gaugeblock.backends.torch.multihead import TorchMultiHeadAttention
 from gaugeblock.backends.torch.normalization import TorchLayerNorm, TorchRMSNorm
 from gaugeblock.backends.torch.positions import TorchAlibi, TorchLearnedPositions, TorchSinusoidal
 from gaugeblock.backends.torch.rotary import TorchRotary
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError, NotAvailable
 from gaugeblock.spec.precision import HALF, Level
+from gaugeblock.spec.traced import Recorder
 
 VARIANTS = ("", "math", "cuda", "cuda-math")
 
 
 class TorchBackend(
+    TorchEncoder,
+    TorchDecoder,
+    TorchBlock,
+    TorchMultiHeadAttention,
     TorchAttention,
-    TorchActivations,
-    TorchFeedForward,
     TorchRotary,
-    TorchSinusoidal,
-    TorchLearnedPositions,
     TorchAlibi,
+    Recorder,
+    TorchFeedForward,
+    TorchActivations,
     TorchLayerNorm,
     TorchRMSNorm,
+    TorchSinusoidal,
+    TorchLearnedPositions,
     TorchKVCache,
     TorchArrays,
 ):
@@ -53,7 +62,8 @@ class TorchBackend(
         self.level = {"bfloat16": held, "float16": held}
         self.level |= {f"positions@{dtype}": Level.STRICT for dtype in HALF}
         self.level |= {f"normalization@{dtype}": Level.STRICT for dtype in HALF}
-        self.level |= {f"feedforward@{dtype}": Level.STORED for dtype in HALF}
+        for component in ("feedforward", "multihead", "blocks", "model"):
+            self.level |= {f"{component}@{dtype}": Level.STORED for dtype in HALF}
         if self.device.type == "cuda":
             self.conventions = Conventions(out_of_range="clamps")  # reading positions back would wait for the device
 

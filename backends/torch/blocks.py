@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gaugeblock.backends.torch.arrays import name_of
 from gaugeblock.backends.torch.feedforward import TorchFeedForward
-from gaugeblock.backends.torch.multihead import Pair, TorchMultiHeadAttention, Weights
+from gaugeblock.backends.torch.multihead import Extend, Pair, Sight, TorchMultiHeadAttention, Weights
 from gaugeblock.backends.torch.normalization import TorchLayerNorm, TorchRMSNorm
 from gaugeblock.spec import blocks as rules
 from gaugeblock.spec import weights as names
@@ -41,11 +41,8 @@ class TorchBlock(TorchMultiHeadAttention, TorchFeedForward, TorchLayerNorm, Torc
         parts = block_parts(weights, config)
         T = x.shape[1]
         sight = self._sight(config.attention, x.dtype, positions, mask, config.causal, T=T, S=T, device=x.device)
-
-        def attend(h: Tensor) -> Tensor:
-            return self._attend_self(h, parts["attention"], config.attention, sight)
-
-        return self._block(x, parts, config, attend, self._cross(parts, config, context, context_mask))
+        attend, cross = self._attends(parts, config, sight), self._crosses(parts, config, context, context_mask)
+        return self._block(x, parts, config, attend, cross)
 
     def _block(
         self, x: Tensor, parts: Parts, config: BlockConfig, attend: Sublayer, cross: Sublayer | None = None
@@ -68,7 +65,13 @@ class TorchBlock(TorchMultiHeadAttention, TorchFeedForward, TorchLayerNorm, Torc
             return self._tap(f"{name}_residual", x + f(norm(x)))
         return norm(self._tap(f"{name}_residual", x + f(x)))
 
-    def _cross(
+    def _attends(self, parts: Parts, config: BlockConfig, sight: Sight, extend: Extend | None = None) -> Sublayer:
+        def attend(h: Tensor) -> Tensor:
+            return self._attend_self(h, parts["attention"], config.attention, sight, extend)
+
+        return attend
+
+    def _crosses(
         self,
         parts: Parts,
         config: BlockConfig,

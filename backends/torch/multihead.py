@@ -20,6 +20,7 @@ from gaugeblock.spec.traced import Recorder
 
 Weights = Mapping[str, Tensor]
 Pair = tuple[Tensor, Tensor]
+Extend = Callable[[Tensor, Tensor], Pair]  # new keys and values -> all that are attended to
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Sight:
     window: Window | None = None
 
 
-class TorchMultiHeadAttention(TorchAttention, TorchRotary, TorchAlibi, Recorder, MultiHeadAttention):
+class TorchMultiHeadAttention(TorchAttention, TorchRotary, TorchAlibi, MultiHeadAttention, Recorder):
     """Projections in x's own dtype, accumulated in at least float32 and rounded once; heads are views of them."""
 
     def multi_head_attention(
@@ -98,9 +99,9 @@ class TorchMultiHeadAttention(TorchAttention, TorchRotary, TorchAlibi, Recorder,
         weights: Weights,
         config: AttentionConfig,
         sight: Sight,
-        extend: Callable[[Tensor, Tensor], Pair] | None = None,
+        extend: Extend | None = None,
     ) -> Tensor:
-        """Self-attention; extend takes the keys and values of x and gives all that are attended to."""
+        """Self-attention; without extend to x alone."""
         q = self._tap("query", _heads(x, weights, "query", config.heads))
         k, v = self._project(x, weights, config)
         if config.rotary is not None and sight.positions is not None:
@@ -150,7 +151,8 @@ def linear(x: Tensor, weights: Weights, layer: str) -> Tensor:
 
 def _heads(x: Tensor, weights: Weights, layer: str, heads: int) -> Tensor:
     flat = linear(x, weights, layer)
-    return flat.unflatten(-1, (heads, flat.shape[-1] // heads)).transpose(1, 2)  # (B, T, H * D) -> (B, H, T, D)
+    B, T, wide = flat.shape
+    return flat.view(B, T, heads, wide // heads).transpose(1, 2)  # (B, T, H * D) -> (B, H, T, D)
 
 
 def _near(positions: Tensor, T: int, window: Window) -> Tensor:

@@ -10,7 +10,7 @@ from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.laws.cache_driver import Driver, Plain
 from gaugeblock.conformance.refusals import offers, stands_for
 from gaugeblock.conformance.refusals.cache import STARTED, MalformedCache
-from gaugeblock.conformance.strategies.cache import CacheCase, Step
+from gaugeblock.conformance.strategies.cache import POOL, CacheCase, Step
 from gaugeblock.spec.cache import cache_bytes
 from gaugeblock.spec.errors import CacheError
 
@@ -35,8 +35,8 @@ def overflows(cell: Cell, case: CacheCase) -> None:
     else:
         _, placed = driver.tokens(case.at % case.L, room + 1 + case.at // 8 % 3)
         cell.tally.judged += 1
-        append = partial(cell.backend.append, driver.cache, case.at % case.L, *placed)  # type: ignore[attr-defined]
-        if raised(append) is None:
+        backend: Any = cell.backend
+        if raised(partial(backend.append, driver.cache, case.at % case.L, *placed)) is None:
             problem = f"{room + 1 + case.at // 8 % 3} tokens were taken where there is room for {room}"
             raise cell.fail(problem, case)
         driver.read("an append that is refused must change nothing")
@@ -90,20 +90,21 @@ def _refused(cell: Cell, case: CacheCase, driver: Driver, cache: Any, plain: Pla
 
 def _calls(cell: Cell, driver: Driver, cache: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Every call of a cache that the backend offers, with sizes that would do for a live one."""
-    b, plain = cell.backend, driver.plain
+    backend: Any = cell.backend
+    plain = driver.plain
     layer = driver.case.at % driver.case.L
     room = driver.case.N - plain.keys[layer].shape[2]
     if room:
-        yield "append", partial(b.append, cache, layer, *driver.tokens(layer, 1)[1])  # type: ignore[attr-defined]
-    yield "read", partial(b.read, cache, layer)  # type: ignore[attr-defined]
+        yield "append", partial(backend.append, cache, layer, *driver.tokens(layer, 1)[1])
+    yield "read", partial(backend.read, cache, layer)
     if offers(cell, "reorder"):
-        yield "reorder", partial(b.reorder, cache, driver.rows(range(plain.B)))  # type: ignore[attr-defined]
+        yield "reorder", partial(backend.reorder, cache, driver.rows(range(plain.B)))
     if offers(cell, "truncate"):
-        yield "truncate", partial(b.truncate, cache, 0)  # type: ignore[attr-defined]
+        yield "truncate", partial(backend.truncate, cache, 0)
     if offers(cell, "fork"):
-        yield "fork", partial(b.fork, cache)  # type: ignore[attr-defined]
-    yield "cache_nbytes", partial(b.cache_nbytes, cache)  # type: ignore[attr-defined]
-    yield "cache_length", partial(b.cache_length, cache)  # type: ignore[attr-defined]
+        yield "fork", partial(backend.fork, cache)
+    yield "cache_nbytes", partial(backend.cache_nbytes, cache)
+    yield "cache_length", partial(backend.cache_length, cache)
 
 
 def raised(call: Callable[[], Any]) -> Exception | None:
@@ -165,7 +166,8 @@ def bytes_at_least(cell: Cell, case: CacheCase) -> None:
 
 def separate(cell: Cell, case: CacheCase) -> None:
     """Caches that were made one after another, of the same or other sizes and dtypes, know nothing of each other."""
-    cases = [case, replace(case, seed=case.seed + 1), cell.fit(replace(case, L=case.L + 1, N=case.N + 1, E=case.D))]
+    other = POOL[case.at % len(POOL)]
+    cases = [case, replace(case, seed=case.seed + 1), cell.fit(replace(case, **other._asdict()))]
     drivers = [Driver(cell, one, "caches made one after another must share nothing") for one in cases]
     for dtype in sorted(cell.backend.dtypes - {cell.dtype}):
         neighbour = Cell(cell.backend, cell.component, dtype, cell.needs, cell.offer)

@@ -73,6 +73,7 @@ class Driver:
     others: list[tuple[Any, Plain]] = field(default_factory=list)
     handed_out: list[Kept] = field(default_factory=list)
     passed_in: list[Kept] = field(default_factory=list)
+    told: list[tuple[int, int]] = field(default_factory=list)
     calls: int = 0
 
     def __post_init__(self) -> None:
@@ -146,9 +147,11 @@ class Driver:
         got, want = self.ask("cache_length", self.cache), self.plain.length
         self.cell.tally.judged += 1
         if got != want:
+            self.read()  # where the tokens are wrong too, that is what there is to say
             lengths = [k.shape[2] for k in self.plain.keys]
             problem = f"cache_length must be {want}, got {got}: the layers hold {lengths} tokens"
             raise self.cell.fail(problem, self.case, clause="CACHE-LENGTH")
+        self.told.append((got, want))
 
     def finish(self) -> None:
         """Read all that is still alive, and look at all that was handed out or passed in before."""
@@ -162,6 +165,10 @@ class Driver:
     def unchanged(self) -> None:
         """What was handed out or passed in holds what it held."""
         self._hold(self.handed_out, "was handed out, and a later call has written to it", "CACHE-HANDED-OUT")
+        if any(length != held for length, held in self.told):
+            raise self.cell.fail(
+                "a length was told, and a later call has changed it", self.case, clause="CACHE-HANDED-OUT"
+            )
         self._hold(self.passed_in, "was passed in, and a call has written to it", "CACHE-INPUTS-INTACT")
 
     def _hold(self, arrays: list[Kept], problem: str, clause: str) -> None:
@@ -190,6 +197,6 @@ class Driver:
         raise self.cell.fail(f"{law} ({what})", self.case, verdict=verdict, advice=advice)
 
     def _shape_clause(self, got: Numpy, want: Numpy) -> str:
-        """A wrong length alone is a matter of the law itself."""
-        same = got.ndim == 4 and got.shape[:2] == want.shape[:2] and got.shape[3] == want.shape[3]
+        """A wrong number of rows or tokens alone is a matter of the law itself."""
+        same = got.ndim == 4 and got.shape[1] == want.shape[1] and got.shape[3] == want.shape[3]
         return "" if same else "CACHE-SHAPES"

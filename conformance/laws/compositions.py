@@ -1,18 +1,18 @@
 """What every composition is held to: each of its steps by itself, from what the implementation put into the step."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from gaugeblock.conformance.case import Inputs
-from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.cell import Cell, Nonconformance
 from gaugeblock.conformance.strategies.compositions import ProgramCase
 from gaugeblock.conformance.verdict import same_bits
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.precision import Contract
-from gaugeblock.spec.reference.bounded import Expected
-from gaugeblock.spec.reference.program import Step, local
+from gaugeblock.spec.reference.bounded import Bits, Expected
+from gaugeblock.spec.reference.program import Known, Step, local
 from gaugeblock.spec.traced import Traced
 
 # the clause that a step breaks, by the last part of its name
@@ -43,6 +43,16 @@ CLAUSES: Mapping[str, str] = {
 }
 
 
+class Programmed(Protocol):
+    """What is judged step by step: its program, the arrays that it reads, and what of a step nothing is promised of."""
+
+    def program(self, inputs: Inputs) -> Sequence[Step]: ...
+
+    def given(self, inputs: Inputs) -> Known: ...
+
+    def free(self, inputs: Inputs, step: str, shape: tuple[int, ...]) -> Bits | None: ...
+
+
 def traced(cell: Cell, case: ProgramCase, inputs: Inputs) -> tuple[Numpy, dict[str, Numpy]]:
     """The result of a case and copies of its taps, as NumPy arrays.
 
@@ -50,7 +60,7 @@ def traced(cell: Cell, case: ProgramCase, inputs: Inputs) -> tuple[Numpy, dict[s
     """
     backend = cell.backend
     assert isinstance(backend, Traced)
-    arrays = {name: backend.asarray(x.copy()) for name, x in inputs.items()}
+    arrays = {n: backend.asarray(x.copy() if x.flags.c_contiguous else x) for n, x in inputs.items()}
 
     def call() -> tuple[Numpy, dict[str, Numpy]]:
         method, first, keywords = case.prepared(backend, arrays)
@@ -61,41 +71,58 @@ def traced(cell: Cell, case: ProgramCase, inputs: Inputs) -> tuple[Numpy, dict[s
     return made
 
 
-def holds(cell: Cell, case: ProgramCase) -> None:
+def holds(cell: Cell, case: ProgramCase, inputs: Inputs | None = None, *, whole: bool = True, **clauses: str) -> None:
     """The result is right: step by step where the backend shows its steps, else, and in full precision as well, whole.
 
+    whole=False leaves that out for a backend that shows its steps: they add up to the result, and cost less to judge.
+    clauses name the one that a step breaks in this check, by the last part of its name.
     Raises BackendRaised, Nonconformance.
     """
-    inputs = case.inputs(cell.io)
+    inputs = case.inputs(cell.io) if inputs is None else inputs
     if isinstance(cell.backend, Traced):
         result, taps = traced(cell, case, inputs)
-        steps_hold(cell, case, inputs, {**taps, case.program(inputs)[-1].name: result})
-    if not isinstance(cell.backend, Traced) or cell.dtype in ("float64", "float32"):
+        shown = {**taps, case.program(inputs)[-1].name: result}
+        try:
+            steps_hold(cell, case, inputs, shown, {**CLAUSES, **clauses})
+        except Nonconformance as wrong:
+            wrong.got = result  # what a diagnosis looks at
+            raise
+    if not isinstance(cell.backend, Traced) or (whole and cell.dtype in ("float64", "float32")):
         cell.judge(case, inputs)
 
 
-def steps_hold(cell: Cell, case: ProgramCase, inputs: Inputs, taps: Mapping[str, Numpy]) -> None:
-    """Every step lies within its local bound, from the taps before it.
+def steps_hold(
+    cell: Cell,
+    case: ProgramCase,
+    inputs: Inputs,
+    taps: Mapping[str, Numpy],
+    clauses: Mapping[str, str] = CLAUSES,
+    part: Programmed | None = None,
+) -> None:
+    """Every step lies within its local bound, from the taps before it; part is what the case's call is a part of.
 
     What belongs to pads is unspecified: it is not compared, and zeros stand in where a later step reads it.
     Raises Nonconformance that names the step and its clause.
     """
-    program = case.program(inputs)
-    known: dict[str, Any] = dict(case.given(inputs))
+    judged = part or case
+    program = judged.program(inputs)
+    known: dict[str, Any] = dict(judged.given(inputs))
     for step in program:
+        clause = clauses[step.name.rpartition(".")[2]]
         if step.name not in taps:
-            clause = _clause(step)
             raise cell.fail(f"{step.name} is not among the taps: {', '.join(taps)}", case, clause=clause, inputs=inputs)
         last = step is program[-1]
-        got = _of_shape(cell, case, step, taps[step.name], known)
-        free = case.free(inputs, step.name, got.shape)
+        got = _of_shape(cell, case, step, taps[step.name], known, clause)
+        free = judged.free(inputs, step.name, got.shape)
         cell.compare(
             case,
             got,
-            lambda contract, step=step, last=last, free=free: _expected(step, known, contract, last, free),  # type: ignore[misc]
+            lambda contract, step=step, last=last, free=free, got=got: _expected(
+                step, known, contract, last, free, got.shape
+            ),  # type: ignore[misc]
             f"{step.name} is not what its own inputs give",
             inputs,
-            _clause(step),
+            clause,
         )
         known[step.name] = got if free is None else np.where(free, np.zeros((), got.dtype), got)
 
@@ -111,23 +138,22 @@ def same_result(cell: Cell, case: ProgramCase) -> None:
         raise cell.fail("the call gives another result when it is traced", case, inputs=inputs)
 
 
-def _expected(step: Step, known: Mapping[str, Any], contract: Contract, last: bool, free: Any) -> Expected:
+def _expected(
+    step: Step, known: Mapping[str, Any], contract: Contract, last: bool, free: Any, shape: tuple[int, ...]
+) -> Expected:
     made = local(step, known, contract, last=last)
-    return Expected(made.value, made.err, free=np.zeros((), bool) if free is None else free)
+    value, err = (np.broadcast_to(x, shape) for x in (made.value, made.err))
+    return Expected(value, err, free=np.zeros((), bool) if free is None else free)
 
 
-def _of_shape(cell: Cell, case: ProgramCase, step: Step, got: Numpy, known: Mapping[str, Any]) -> Numpy:
-    """The tap in the shape of its step; a batch axis of length one may be missing."""
+def _of_shape(cell: Cell, case: ProgramCase, step: Step, got: Numpy, known: Mapping[str, Any], clause: str) -> Numpy:
+    """The tap in the shape of its step; where all rows are alike the batch axis may be missing, or be full."""
     shape = np.shape(step.value(*(np.asarray(known[name], np.float64) for name in step.reads)))
     if got.shape == shape[1:] and shape[0] == 1:
         return got[None]
-    if got.shape != shape:
-        raise cell.fail(f"{step.name} must have shape {shape}, got {got.shape}", case, clause=_clause(step))
+    if got.shape != shape and (shape[0] != 1 or got.shape[1:] != shape[1:]):
+        raise cell.fail(f"{step.name} must have shape {shape}, got {got.shape}", case, clause=clause)
     return got
-
-
-def _clause(step: Step) -> str:
-    return CLAUSES[step.name.rpartition(".")[2]]
 
 
 def _copied(cell: Cell, x: Any) -> Numpy:

@@ -43,6 +43,11 @@ MODULES = (
     "feedforward_precision",
     "feedforward_elements",
     "feedforward_calls",
+    "model_generation",
+    "model_decoding",
+    "cache",
+    "cache_rows",
+    "cache_calls",
 )
 
 NOT_EXPRESSIBLE: Mapping[str, str] = {

@@ -54,14 +54,14 @@ class SiluInHalf(NumpyBackend):
 class ActivationTruncated(NumpyBackend):
     """Activations are cut to bfloat16 instead of rounded."""
 
-    def _cut(self, x: Array) -> Array:
+    def _narrowed(self, x: Array) -> Array:
         return (x.view(np.uint32) & 0xFFFF0000).view(np.float32)
 
     def _gelu(self, x: Array) -> Array:
-        return self._cut(super()._gelu(x))
+        return self._narrowed(super()._gelu(x))
 
     def _silu(self, x: Array, beta: float) -> Array:
-        return self._cut(super()._silu(x, beta))
+        return self._narrowed(super()._silu(x, beta))
 
 
 @mutant(killed_by=("ACT-GELU", "ACT-SILU", "ACT-GELU-TANH"))
@@ -123,10 +123,10 @@ class LayersInTensorFloat32(NumpyBackend):
     """The factors of each product are rounded to the 11 bits of TF32."""
 
     def _linear(self, x: Array, weights: Mapping[str, Array], layer: str) -> Array:
-        cut = {name: self._cut(w) for name, w in weights.items() if w.dtype == np.float32}
-        return super()._linear(self._cut(x), {**weights, **cut}, layer)
+        cut = {name: self._narrowed(w) for name, w in weights.items() if w.dtype == np.float32}
+        return super()._linear(self._narrowed(x), {**weights, **cut}, layer)
 
-    def _cut(self, x: Array) -> Array:
+    def _narrowed(self, x: Array) -> Array:
         significand, exponent = np.frexp(x)
         return np.asarray(np.ldexp(np.rint(np.ldexp(significand, 11)), exponent - 11).astype(x.dtype))
 

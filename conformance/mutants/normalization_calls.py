@@ -222,13 +222,13 @@ class LongWeightsAccepted(NumpyBackend):
     """Of a weight that is longer than a row the beginning is used."""
 
     def layer_norm(self, x: Array, weight: Given, bias: Given, *, eps: float) -> Array:
-        return super().layer_norm(x, _cut(weight, x), _cut(bias, x), eps=eps)
+        return super().layer_norm(x, _narrowed(weight, x), _narrowed(bias, x), eps=eps)
 
     def rms_norm(self, x: Array, weight: Given, *, eps: float) -> Array:
-        return super().rms_norm(x, _cut(weight, x), eps=eps)
+        return super().rms_norm(x, _narrowed(weight, x), eps=eps)
 
 
-def _cut(x: Given, rows: Array) -> Given:
+def _narrowed(x: Given, rows: Array) -> Given:
     return x[: rows.shape[-1]] if x is not None and x.ndim == 1 and rows.ndim else x
 
 

@@ -26,8 +26,8 @@ class Malformed:
     def raised(self, cell: Cell) -> Exception | None:
         """What the backend raises for the call."""
         try:
-            first = [_placed(cell, x) for x in self.positional]
-            keywords = {name: _placed(cell, x) for name, x in self.keywords.items()}
+            first = [placed(cell, x) for x in self.positional]
+            keywords = {name: placed(cell, x) for name, x in self.keywords.items()}
             cell.backend.asnumpy(getattr(cell.backend, self.method)(*first, **keywords))
         except Exception as error:
             return error
@@ -90,9 +90,10 @@ def offers(cell: Cell, feature: str) -> bool:
     return feature not in declared(cell)
 
 
-def _placed(cell: Cell, x: Any) -> Any:
+def placed(cell: Cell, x: Any) -> Any:
+    """An argument with its arrays, also those in a mapping, as the backend's own."""
     if isinstance(x, Mapping):
-        return {name: _placed(cell, held) for name, held in x.items()}
+        return {name: placed(cell, held) for name, held in x.items()}
     return cell.backend.asarray(x.copy()) if hasattr(x, "dtype") else x
 
 

@@ -19,6 +19,7 @@ MODULES = (
     "positions_rotary",
     "positions",
     "feedforward",
+    "cache",
 )
 
 

@@ -118,7 +118,7 @@ def normalization(name: str, x: str, weights: Weights, kind: Norm, eps: float) -
             return rms_norm(x, weights["weight"], eps=eps, contract=contract)
         return layer_norm(x, weights["weight"], weights["bias"], eps=eps, contract=contract)
 
-    return Step(name, (x,), lambda x: formulas.norm(x, wide, kind, eps), bounded)
+    return Step(name, (x,), lambda x: formulas.norm(x, wide, kind, eps), bounded, rows=True)
 
 
 def addition(name: str, a: str, b: str) -> Step:
@@ -128,7 +128,7 @@ def addition(name: str, a: str, b: str) -> Step:
         arithmetic = Arithmetic(contract)
         return arithmetic.result(arithmetic.add(given(a, contract.acc), given(b, contract.acc)))
 
-    return Step(name, (a, b), lambda a, b: a + b, bounded)
+    return Step(name, (a, b), lambda a, b: a + b, bounded, rows=True)
 
 
 def _network(name: str, x: str, weights: Mapping[str, Any], config: BlockConfig) -> Step:
@@ -142,4 +142,4 @@ def _network(name: str, x: str, weights: Mapping[str, Any], config: BlockConfig)
     def value(x: Any) -> Any:
         return formulas.feed_forward(x, wide, config.activation, gated=config.gated)
 
-    return Step(name, (x,), value, bounded)
+    return Step(name, (x,), value, bounded, rows=True)

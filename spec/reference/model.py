@@ -1,7 +1,7 @@
 """Encoders and decoders as the specification defines them: programs of named steps (spec.reference.program)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,16 +47,20 @@ def logits(
     token_mask: ArrayLike | None = None,
     memory: ArrayLike | None = None,
     memory_mask: ArrayLike | None = None,
+    last_only: bool = False,
     contract: Contract = EXACT,
 ) -> Expected:
     """The logits after each token and the first-order bound on them; rows at pads are free.
 
-    The arguments are those of spec.model.Decoder -> value and err (B, T, V) float64. Clauses: MODEL-LOGITS.
+    The arguments are those of spec.model.Decoder -> value and err (B, T, V), or (B, 1, V), float64.
+    Clauses: MODEL-LOGITS, MODEL-LAST-ONLY.
     """
     arrays = {} if memory is None else {"memory": np.asarray(memory)}
     now = Tokens.of(tokens, token_mask)
-    made = first_order(decoder(weights, config, now, memory_mask=memory_mask), arrays, contract)
-    return Expected(made.value, made.err, free=~now.new_real[..., None])
+    program = decoder(weights, config, now, memory_mask=memory_mask)
+    made = first_order(at_last(program, now) if last_only else program, arrays, contract)
+    real = np.any(now.new_real, axis=1, keepdims=True) if last_only else now.new_real
+    return Expected(made.value, made.err, free=~real[..., None])
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,11 @@ class Tokens:
         """Which new columns are no pads, (B, T)."""
         return self.real[:, self.real.shape[1] - self.T :]
 
+    @property
+    def last(self) -> Ints:
+        """The new column of each row's last real token, (B,); any column where it has none, of at least one."""
+        return np.max(np.where(self.new_real, np.arange(self.T), 0), axis=1, initial=0)
+
 
 def decoder(
     weights: Weights,
@@ -113,6 +122,43 @@ def decoder(
     crossing = None if memory_mask is None else np.asarray(memory_mask, bool)[:, None, None, :]
     made = stack(c, part, now, "decoder.", crossing=crossing, past=past)
     return [*made, _head(made[-1].name, weights, config)]
+
+
+def at_last(steps: Sequence[Step], now: Tokens) -> list[Step]:
+    """The program of the logits after each row's last real token; a row without one may hold anything.
+
+    Clauses: MODEL-LAST-ONLY.
+    """
+    head, rows = steps[-1], now.last[:, None, None]
+
+    def chosen(x: Any) -> Any:
+        if x.shape[-2] == 0:
+            return np.zeros((*x.shape[:-2], 1, x.shape[-1]))
+        return np.take_along_axis(x, np.broadcast_to(rows, (*x.shape[:-2], 1, 1)), axis=-2)  # (..., B, 1, M)
+
+    def bounded(contract: Contract, x: Any) -> Bounded:
+        return head.bounded(contract, chosen(np.asarray(x)))
+
+    return [*steps[:-1], Step(head.name, head.reads, lambda x: head.value(chosen(x)), bounded)]
+
+
+def last_only(steps: Sequence[Step], now: Tokens) -> list[Step]:
+    """The same program, whose logits are those after each row's last real new token, (B, 1, V).
+
+    A row without one shows its first column. Clauses: MODEL-LAST-ONLY.
+    """
+    head = steps[-1]
+    B, T = now.new_real.shape
+    at = np.max(np.where(now.new_real, np.arange(T), 0), axis=1, initial=0)
+
+    def pick(x: Any) -> Any:
+        x = np.asarray(x) if T else np.zeros((*np.shape(x)[:-2], 1, np.shape(x)[-1]))
+        return x[..., np.arange(B), at, :][..., None, :]  # (..., B, 1, M)
+
+    def value(x: Any) -> Any:
+        return head.value(pick(x))
+
+    return [*steps[:-1], replace(head, value=value, bounded=lambda contract, x: head.bounded(contract, pick(x)))]
 
 
 def stack(
@@ -194,6 +240,7 @@ def _embedding(config: StackConfig, weights: Weights, now: Tokens, name: str) ->
 def _positions(config: StackConfig, weights: Weights, now: Tokens, name: str) -> Step:
     """The rows that are added for the positions, (1, T, M) or (B, T, M)."""
     at = np.atleast_2d(now.new_positions)
+    at = np.where(now.new_real, at, 0) if now.padded else at  # a pad's row may be any of the table
     if config.positions == "learned":
         rows = np.asarray(weights["positions.weight"])[at].astype(np.float64)
         return Step(name, (), lambda: rows, lambda _: exact(rows))

@@ -163,7 +163,10 @@ def projection(prefix: str, name: str, x: str, weights: Weights, heads: int) -> 
         y = layer(contract, x, weights, name)
         return Bounded(formulas.split(y.value, heads), formulas.split(y.err, heads))
 
-    return Step(f"{prefix}{name}", (x,), lambda x: formulas.split(formulas.linear(x, wide, name), heads), bounded)
+    def value(x: Any) -> Any:
+        return formulas.split(formulas.linear(x, wide, name), heads)
+
+    return Step(f"{prefix}{name}", (x,), value, bounded, rows=True)
 
 
 def _rotation(name: str, x: str, positions: ArrayLike, config: AttentionConfig) -> Step:
@@ -174,7 +177,7 @@ def _rotation(name: str, x: str, positions: ArrayLike, config: AttentionConfig) 
     def bounded(contract: Contract, x: Any) -> Bounded:
         return rotate(x, positions, **options, contract=contract)  # type: ignore[arg-type]
 
-    return Step(name, (x,), lambda x: formulas.rotate(x, positions, rotary), bounded)
+    return Step(name, (x,), lambda x: formulas.rotate(x, positions, rotary), bounded, rows=True)
 
 
 def _columns(name: str, past: str, new: str) -> Step:
@@ -182,7 +185,7 @@ def _columns(name: str, past: str, new: str) -> Step:
         whole = np.concatenate([np.asarray(past, np.float64), np.asarray(new, np.float64)], axis=-2)
         return Bounded(whole, np.zeros_like(whole))
 
-    return Step(name, (past, new), _joined, exact)
+    return Step(name, (past, new), _joined, exact, rows=True)
 
 
 def _joined(past: Any, new: Any) -> Any:
@@ -204,7 +207,7 @@ def _mixture(name: str, reads: Sequence[str], config: AttentionConfig, visible: 
     def value(q: Any, k: Any, v: Any, bias: Any = None) -> Any:
         return formulas.attention(q, k, v, visible=visible, scale=config.scale, bias=bias)
 
-    return Step(name, tuple(reads), value, bounded)
+    return Step(name, tuple(reads), value, bounded, rows=True)
 
 
 def _output(name: str, mixed: str, weights: Weights) -> Step:
@@ -213,7 +216,10 @@ def _output(name: str, mixed: str, weights: Weights) -> Step:
     def bounded(contract: Contract, mixed: Any) -> Bounded:
         return layer(contract, formulas.join(np.asarray(mixed)), weights, "output")
 
-    return Step(name, (mixed,), lambda mixed: formulas.linear(formulas.join(mixed), wide, "output"), bounded)
+    def value(mixed: Any) -> Any:
+        return formulas.linear(formulas.join(mixed), wide, "output")
+
+    return Step(name, (mixed,), value, bounded, rows=True)
 
 
 def _wide(weights: Weights) -> dict[str, Any]:

@@ -28,13 +28,15 @@ class Step:
     """One named intermediate: the formula, and the bounded form of it.
 
     value takes the arrays that it reads, with any leading axes, float64 or complex; bounded takes the contract and the
-    same arrays, as exact numbers, and gives the value with the local error bound.
+    same arrays, as exact numbers, and gives the value with the local error bound. rows says that the first axis is the
+    batch, and that no row of it depends on another: their derivatives are then taken together.
     """
 
     name: str
     reads: tuple[str, ...]
     value: Callable[..., Any]
     bounded: Callable[..., Bounded]
+    rows: bool = False
 
 
 def run(steps: Sequence[Step], given: Known) -> dict[str, Any]:
@@ -84,24 +86,29 @@ def carried(steps: Sequence[Step], at: int, known: Known, b: Real) -> Real:
     """How far errors b of one step move the last step: sum over its elements of |d last / d element| b."""
     total = np.zeros_like(np.asarray(known[steps[-1].name]))
     wide = np.broadcast_to(b, np.shape(known[steps[at].name]))
-    moved = np.flatnonzero(wide)
     if not np.all(np.isfinite(wide)):
         return np.full_like(total, np.inf)
-    for chunk in _chunks(moved, total.size):
-        slopes = derivative(steps, at, known, chunk)  # (elements, ...) of the last step
-        total = total + np.tensordot(wide.reshape(-1)[chunk], np.abs(slopes), axes=1)
+    if not wide.size:
+        return total
+    rows = wide.shape[0] if all(step.rows for step in steps[at:]) else 1
+    by_row = wide.reshape(rows, -1)
+    for chunk in _chunks(np.flatnonzero(np.any(by_row, axis=0)), total.size):
+        slopes = np.abs(derivative(steps, at, known, chunk, rows)).reshape(len(chunk), rows, -1)
+        total = total + np.einsum("rn,nrm->rm", by_row[:, chunk], slopes).reshape(total.shape)
     return total
 
 
-def derivative(steps: Sequence[Step], at: int, known: Known, elements: Any) -> Real:
+def derivative(steps: Sequence[Step], at: int, known: Known, elements: Any, rows: int = 1) -> Real:
     """The derivative of the last step by some elements of another, by the complex step.
 
-    elements (n,) are flat indices into step at -> (n, ...) where the dots are the last step's shape. An element that
-    the last step does not depend on has the derivative 0.
+    elements (n,) are flat indices into step at, or into each of its rows where these are independent, and the
+    derivative of a row of the last step is then the one by the element of the same row -> (n, ...) where the dots are
+    the last step's shape. An element that the last step does not depend on has the derivative 0.
     """
     shape = np.shape(known[steps[at].name])
-    pushed = np.broadcast_to(known[steps[at].name], (len(elements), *shape)).reshape(len(elements), -1).astype(complex)
-    pushed[np.arange(len(elements)), elements] += 1j * H
+    pushed = np.broadcast_to(known[steps[at].name], (len(elements), *shape)).reshape(len(elements), rows, -1)
+    pushed = pushed.astype(complex)
+    pushed[np.arange(len(elements)), :, elements] += 1j * H
     changed = {steps[at].name: pushed.reshape(len(elements), *shape)}
     for step in steps[at + 1 :]:
         if any(name in changed for name in step.reads):

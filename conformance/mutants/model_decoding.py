@@ -1,0 +1,364 @@
+"""Wrong steps: positions, masks and memories that do not fit what the cache holds."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gaugeblock.backends.numpy import NumpyBackend
+from gaugeblock.backends.numpy.arrays import Array
+from gaugeblock.backends.numpy.cache import Cache
+from gaugeblock.backends.numpy.model import Model
+from gaugeblock.backends.numpy.multihead import Memory, Remember, View, Weights
+from gaugeblock.conformance.mutants import mutant
+from gaugeblock.spec.config import AttentionConfig
+from gaugeblock.spec.precision import HALF
+
+Pair = tuple[Array, Array]
+
+
+@mutant(killed_by=("MODEL-CACHED",), reports=("Blaizzy/mlx-vlm#1983", "pytorch/executorch#2010"), catalogue="M45")
+class DecodeStartsAtPositionZero(NumpyBackend):
+    """A step counts the positions of its tokens from 0, whatever the cache holds."""
+
+    def _new_positions(self, positions: Array, start: int) -> Array:
+        return np.asarray(super()._new_positions(positions, start) - (positions[:, start : start + 1] if start else 0))
+
+
+@mutant(killed_by=("MODEL-CACHED",), reports=("skyzh/tiny-llm#46",))
+class OffsetIsCountedTwice(NumpyBackend):
+    """A step adds the length of the cache to positions that have it already."""
+
+    def _new_positions(self, positions: Array, start: int) -> Array:
+        return np.asarray(super()._new_positions(positions, start) + start)
+
+
+@mutant(killed_by=("MODEL-CACHED",), reports=("Blaizzy/mlx-vlm#1883",), catalogue="M37")
+class OneOffsetForARaggedBatch(NumpyBackend):
+    """The positions of the first row serve all rows."""
+
+    def _token_positions(self, real: Array) -> Array:
+        own = super()._token_positions(real)
+        return np.asarray(np.broadcast_to(own[:1], own.shape))
+
+
+@mutant(killed_by=("MODEL-CACHED",), reports=("huggingface/transformers#22161", "unslothai/unsloth#3699"))
+class DecodeCountsPads(NumpyBackend):
+    """Prefill counts positions by real tokens, a later step by columns."""
+
+    def _new_positions(self, positions: Array, start: int) -> Array:
+        columns = np.arange(start, positions.shape[1])
+        return (
+            np.broadcast_to(columns, (len(positions), len(columns))) if start else super()._new_positions(positions, 0)
+        )
+
+
+@mutant(killed_by=("MODEL-CACHED",), reports=("huggingface/transformers#37574",), catalogue="M45")
+class WindowRollsOneStepEarly(NumpyBackend):
+    """With a cache the window reaches one key less far back."""
+
+    def _self_attention(
+        self, x: Array, weights: Weights, c: AttentionConfig, view: View, remember: Remember | None = None
+    ) -> Array:
+        left = c.window[0] if c.window is not None else None
+        if (
+            remember is not None
+            and left is not None
+            and c.window is not None
+            and len(view.keys[0]) > len(view.queries[0])
+        ):
+            c = replace(c, window=(max(left - 1, 0), c.window[1]))
+        return super()._self_attention(x, weights, c, view, remember)
+
+
+@mutant(killed_by=("MODEL-CACHED",))
+class WindowForgottenWithACache(NumpyBackend):
+    """Steps see all keys, whatever the window."""
+
+    def _self_attention(
+        self, x: Array, weights: Weights, c: AttentionConfig, view: View, remember: Remember | None = None
+    ) -> Array:
+        c = c if remember is None else replace(c, window=None)
+        return super()._self_attention(x, weights, c, view, remember)
+
+
+@mutant(killed_by=("MODEL-CACHED",), reports=("keras-team/keras-hub#2977",))
+class AlibiLostWhenDecoding(NumpyBackend):
+    """The linear bias is off in steps of one token."""
+
+    def _distance_bias(self, view: View, c: AttentionConfig, dtype: str) -> Array | None:
+        bias = super()._distance_bias(view, c, dtype)
+        alone = view.queries.shape[-1] == 1 and view.keys.shape[-1] > 1
+        return np.zeros_like(bias) if bias is not None and alone else bias
+
+
+@mutant(killed_by=("MODEL-CACHED",), reports=("Mikyx-1/TinyLLM#17",), catalogue="M07")
+class MaskSkippedWithACache(NumpyBackend):
+    """Whenever there is a cache attention is not causal."""
+
+    def _self_attention(
+        self, x: Array, weights: Weights, c: AttentionConfig, view: View, remember: Remember | None = None
+    ) -> Array:
+        view = view if remember is None else view._replace(causal=False)
+        return super()._self_attention(x, weights, c, view, remember)
+
+
+@mutant(killed_by=("MODEL-CACHED",), reports=("pytorch/pytorch#103082", "EleutherAI/gpt-neox#1178"))
+class ChunkIsAlignedWithTheFirstKey(NumpyBackend):
+    """In a chunk behind other tokens query i sees keys 0 to i of the cache."""
+
+    def _self_attention(
+        self, x: Array, weights: Weights, c: AttentionConfig, view: View, remember: Remember | None = None
+    ) -> Array:
+        T, S = view.queries.shape[-1], view.keys.shape[-1]
+        if remember is not None and 1 < T < S:
+            first = np.arange(S) <= np.arange(T)[:, None]
+            view = view._replace(mask=first if view.mask is None else first & view.mask, causal=False)
+        return super()._self_attention(x, weights, c, view, remember)
+
+
+@mutant(killed_by=("MODEL-CACHED",), reports=("hyprstream/hyprstream#1521",))
+class ChunkLosesThePrefix(NumpyBackend):
+    """A chunk of several tokens attends to itself alone."""
+
+    def _self_attention(
+        self, x: Array, weights: Weights, c: AttentionConfig, view: View, remember: Remember | None = None
+    ) -> Array:
+        T, S = view.queries.shape[-1], view.keys.shape[-1]
+        if remember is not None and 1 < T < S:
+            own = np.arange(S) >= S - T
+            view = view._replace(mask=own if view.mask is None else own & view.mask)
+        return super()._self_attention(x, weights, c, view, remember)
+
+
+@mutant(killed_by=("MODEL-CACHED", "MODEL-PADDING"))
+class EarlierPadsAreForgotten(NumpyBackend):
+    """A step takes every column that was there before for a real token."""
+
+    def _noted_columns(self, cache: Cache, start: int, new: Array) -> Array:
+        real = super()._noted_columns(cache, start, new)
+        real[:, :start] = True
+        return real
+
+
+@mutant(killed_by=("MODEL-CACHED", "MODEL-PADDING"))
+class PadsOfAStepAreIgnored(NumpyBackend):
+    """The token mask of a step behind other tokens is not looked at."""
+
+    def _noted_columns(self, cache: Cache, start: int, new: Array) -> Array:
+        return super()._noted_columns(cache, start, np.ones_like(new) if start else new)
+
+
+@mutant(killed_by=("MODEL-CACHED",))
+class TwoLayersShareACache(NumpyBackend):
+    """The second layer writes its values into the first layer's buffer."""
+
+    def _remember(self, cache: Cache, layer: int, k: Array, v: Array) -> Pair:
+        start = cache.lengths[layer]
+        made = super()._remember(cache, layer, k, v)
+        if layer == 1:
+            cache.values[0][:, :, start : start + v.shape[2]] = v
+        return made
+
+
+@mutant(killed_by=("MODEL-CACHED",), dtypes=HALF)
+class CacheIsRoundedTwice(NumpyBackend):
+    """Keys and values lose three bits on their way into the cache."""
+
+    def _remember(self, cache: Cache, layer: int, k: Array, v: Array) -> Pair:
+        return super()._remember(cache, layer, _coarse(k), _coarse(v))
+
+
+@mutant(killed_by=("MODEL-CACHED",))
+class FirstTokenOfAChunkIsLost(NumpyBackend):
+    """Of a chunk behind other tokens the first keys and values are zero in the cache."""
+
+    def _remember(self, cache: Cache, layer: int, k: Array, v: Array) -> Pair:
+        if cache.lengths[layer] and k.shape[2] > 1:
+            k, v = k.copy(), v.copy()
+            k[:, :, 0], v[:, :, 0] = 0, 0
+        return super()._remember(cache, layer, k, v)
+
+
+@mutant(killed_by=("MODEL-CROSS-ONCE", "MODEL-CACHED"), reports=("vllm-project/vllm#38321",))
+class CrossKeysOfTheFirstLayerServeAll(NumpyBackend):
+    """Every layer reads the keys and values that the first one has projected from the memory."""
+
+    def _memories(self, projected: Sequence[Pair], memory_mask: Array | None) -> Sequence[Memory]:
+        return super()._memories([projected[0]] * len(projected) if projected else projected, memory_mask)
+
+
+@mutant(killed_by=("MODEL-CACHED",), reports=("huggingface/transformers#46111",))
+class MemoryIsCutToTheWindow(NumpyBackend):
+    """Steps see the last two rows of a memory only."""
+
+    def _memories(self, projected: Sequence[Pair], memory_mask: Array | None) -> Sequence[Memory]:
+        mask = None if memory_mask is None else memory_mask[:, -2:]
+        return super()._memories([(k[:, :, -2:], v[:, :, -2:]) for k, v in projected], mask)
+
+
+@mutant(killed_by=("MODEL-CACHED",))
+class MemoryMaskIsForgottenInSteps(NumpyBackend):
+    """A step sees the pads of the memory."""
+
+    def start(self, *args: Any, **kwargs: Any) -> Cache:
+        return replace(super().start(*args, **kwargs), memory_mask=None)
+
+
+@mutant(
+    killed_by=("MODEL-REORDER",), reports=("awslabs/sockeye#731", "huggingface/transformers#46612"), catalogue="M45"
+)
+class BeamReorderIsDropped(NumpyBackend):
+    """A reordering keeps the rows of the keys as they were."""
+
+    def _take_rows(self, cache: Cache, rows: Array) -> Cache:
+        taken = super()._take_rows(cache, rows)
+        if len(rows) > cache.dims.B:
+            return taken
+        return replace(taken, keys=[key[: len(rows)].copy() for key in cache.keys])
+
+
+@mutant(killed_by=("MODEL-REORDER",), reports=("vllm-project/vllm#8545",))
+class MemoryStaysWhereItWas(NumpyBackend):
+    """A reordering moves the rows of the cache and not those of the memory."""
+
+    def _take_rows(self, cache: Cache, rows: Array) -> Cache:
+        taken = super()._take_rows(cache, rows)
+        kept = np.arange(len(rows)) % max(cache.dims.B, 1)
+        return replace(taken, cross=tuple((k[kept], v[kept]) for k, v in cache.cross))
+
+
+@mutant(killed_by=("MODEL-REORDER",))
+class PadsStayWhereTheyWere(NumpyBackend):
+    """A reordering moves keys and values, and not which columns are pads."""
+
+    def _take_rows(self, cache: Cache, rows: Array) -> Cache:
+        taken = super()._take_rows(cache, rows)
+        kept = np.arange(len(rows)) % max(cache.dims.B, 1)
+        return replace(taken, real=None if cache.real is None else cache.real[kept].copy())
+
+
+@mutant(killed_by=("MODEL-TRUNCATE",), reports=("paiml/aprender#2014",))
+class TruncationEmptiesTheCache(NumpyBackend):
+    """A truncation forgets everything, and keeps the length."""
+
+    def _shorten(self, cache: Cache, length: int) -> Cache:
+        for buffer in (*cache.keys, *cache.values):
+            buffer[...] = 0
+        return super()._shorten(cache, length)
+
+
+@mutant(killed_by=("MODEL-TRUNCATE",), reports=("ggml-org/llama.cpp#12160",))
+class TruncationOfTheFirstLayerOnly(NumpyBackend):
+    """A truncation moves the keys of the second layer by one slot."""
+
+    def _shorten(self, cache: Cache, length: int) -> Cache:
+        for buffer in cache.keys[-1:]:
+            buffer[...] = np.roll(buffer, 1, axis=2)
+        return super()._shorten(cache, length)
+
+
+@mutant(killed_by=("MODEL-FORK",))
+class ForkSharesItsBuffers(NumpyBackend):
+    """The copy writes where the original reads."""
+
+    def _copied(self, cache: Cache) -> Cache:
+        copy = super()._copied(cache)
+        return replace(copy, keys=cache.keys, values=cache.values)
+
+
+@mutant(killed_by=("MODEL-FORK",))
+class ForkSharesItsPads(NumpyBackend):
+    """The copy takes every earlier column for a real token."""
+
+    def _copied(self, cache: Cache) -> Cache:
+        copy = super()._copied(cache)
+        return replace(copy, real=None if copy.real is None else np.ones_like(copy.real))
+
+
+@mutant(killed_by=("MODEL-STEP-ATOMIC",))
+class OverflowIsNoticedTooLate(NumpyBackend):
+    """A step beyond the capacity is refused after it has written over the first column."""
+
+    def _check_fits(self, tokens: Array, cache: Cache) -> int:
+        if self.cache_length(cache) + tokens.shape[1] > cache.dims.N:
+            for buffer in (*cache.keys, *cache.values):
+                buffer[:, :, :1] = 1
+        return super()._check_fits(tokens, cache)
+
+
+@mutant(killed_by=("MODEL-STEP-ATOMIC",))
+class OverflowConsumesTheCache(NumpyBackend):
+    """A step beyond the capacity is refused, and takes the cache with it."""
+
+    def step(self, model: Model, tokens: Array, cache: Cache, **options: Any) -> tuple[Array, Cache]:
+        if not cache.consumed and self.cache_length(cache) + tokens.shape[-1] > cache.dims.N:
+            cache.consumed = True
+        return super().step(model, tokens, cache, **options)
+
+
+@mutant(killed_by=("MODEL-STEP-ATOMIC",))
+class LastColumnsWrapAround(NumpyBackend):
+    """A step beyond the capacity forgets the oldest columns instead of raising."""
+
+    def step(self, model: Model, tokens: Array, cache: Cache, **options: Any) -> tuple[Array, Cache]:
+        over = 0 if cache.consumed else self.cache_length(cache) + tokens.shape[-1] - cache.dims.N
+        if over > 0 and tokens.ndim == 2:
+            kept = cache.dims.N - tokens.shape[1]
+            cache = self.truncate(cache, max(kept, 0))
+            tokens = tokens[:, -cache.dims.N :]
+        return super().step(model, tokens, cache, **options)
+
+
+@mutant(killed_by=("MODEL-CONSUMED",))
+class ConsumedCacheStillSteps(NumpyBackend):
+    """A step does not take its cache."""
+
+    def _consume(self, cache: Cache) -> Cache:
+        return replace(cache, lengths=list(cache.lengths))
+
+
+@mutant(killed_by=("MODEL-HANDED-OUT",))
+class LogitsAreOverwritten(NumpyBackend):
+    """Every step of one shape gives its logits in the same array."""
+
+    def _head(self, hidden: Array, model: Model) -> Array:
+        scores = super()._head(hidden, model)
+        buffers: dict[tuple[int, ...], Array] = self.__dict__.setdefault("buffers", {})
+        held = buffers.setdefault((*scores.shape, scores.dtype.num), scores)
+        held[...] = scores
+        return held
+
+
+@mutant(killed_by=("MODEL-CACHED",))
+class LastOnlyTakesTheLastColumn(NumpyBackend):
+    """With last_only the last column counts, whether it is a pad or not."""
+
+    def _last_columns(self, real: Array) -> Array:
+        return np.full(len(real), real.shape[1] - 1)
+
+
+@mutant(killed_by=("CACHE-BYTES",))
+class KeysAloneAreCounted(NumpyBackend):
+    """The bytes of the values are left out."""
+
+    def cache_nbytes(self, cache: Cache) -> int:
+        return super().cache_nbytes(cache) - sum(buffer.nbytes for buffer in cache.values)
+
+
+@mutant(killed_by=("MODEL-IDS", "MODEL-STEP-ATOMIC"))
+class UnknownIdsAreClampedInSteps(NumpyBackend):
+    """A step takes an id that the vocabulary has not for the nearest that it has."""
+
+    def step(self, model: Model, tokens: Array, cache: Cache, **options: Any) -> tuple[Array, Cache]:
+        if tokens.dtype.kind in "iu" and model.config.decoder is not None:
+            tokens = np.clip(tokens, 0, model.config.decoder.vocabulary - 1)
+        return super().step(model, tokens, cache, **options)
+
+
+def _coarse(x: Array) -> Array:
+    """x with three bits of its mantissa less."""
+    mantissa, exponent = np.frexp(x.astype(np.float32))
+    bits = 4 if x.dtype.itemsize == 2 else 20
+    return np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent).astype(x.dtype)

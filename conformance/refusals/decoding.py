@@ -1,0 +1,79 @@
+"""Malformed steps and generations."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.refusals import Malformed
+from gaugeblock.conformance.strategies.decoding import DecodeCase
+from gaugeblock.spec.backend import Numpy
+from gaugeblock.spec.errors import ConfigError, DTypeError, GaugeblockError, PositionError, ShapeError
+
+SMALL = DecodeCase(B=2, T=2, M=4, H=2, K=1, D=2, E=3, F=3, V=5, L=1, rotary="half", activation="relu")
+
+
+@dataclass(frozen=True)
+class OfModel(Malformed):
+    """A malformed call of a model that the case describes; the method's other arguments come behind the model.
+
+    A step is made with a fresh cache of four columns.
+    """
+
+    case: DecodeCase = SMALL
+
+    def raised(self, cell: Cell) -> Exception | None:
+        """What the backend raises for the call."""
+        backend: Any = cell.backend
+        arrays = {name: backend.asarray(x.copy()) for name, x in self.case.inputs(cell.io).items()}
+        model = cell.guarded(self.case, lambda: self.case.loaded(backend, arrays))
+        cache = cell.guarded(self.case, lambda: backend.start(model, self.case.B, 4)) if self.method == "step" else None
+        try:
+            first = [backend.asarray(x) if hasattr(x, "dtype") else x for x in self.positional]
+            named = {name: backend.asarray(x) if hasattr(x, "dtype") else x for name, x in self.keywords.items()}
+            given = getattr(backend, self.method)(model, *first, *([cache] if cache is not None else []), **named)
+            backend.asnumpy(given[0] if isinstance(given, tuple) else given)
+        except Exception as error:
+            return error
+        return None
+
+
+def ids(*shape: int) -> Numpy:
+    """Ids that every model here knows."""
+    return np.ones(shape, np.int64)
+
+
+def malformed_steps(cell: Cell) -> Iterator[OfModel]:
+    """Steps without meaning, but for those beyond the capacity and with unknown ids."""
+    yield _of("step", ShapeError, "tokens have rank 1", ids(2))
+    yield _of("step", ShapeError, "tokens have more rows than the cache", ids(3, 1))
+    yield _of("step", ShapeError, "tokens have fewer rows than the cache", ids(1, 1))
+    yield _of("step", DTypeError, "tokens are floats", np.ones((2, 1), cell.io.dtype), must=False)
+    yield _of("step", ShapeError, "token_mask is longer than tokens", ids(2, 1), token_mask=np.ones((2, 3), bool))
+    yield _of(
+        "step", DTypeError, "token_mask holds floats", ids(2, 1), must=False, token_mask=np.ones((2, 1), np.float32)
+    )
+
+
+def malformed_generations(cell: Cell) -> Iterator[OfModel]:
+    """Generations without meaning."""
+    n = {"max_new_tokens": 2}
+    yield _of("generate", ConfigError, "the prompt has no columns", ids(2, 0), **n)
+    empty = np.array([[True, True], [False, False]])
+    yield _of("generate", ConfigError, "a row has no real token", ids(2, 2), token_mask=empty, **n)
+    yield _of("generate", ConfigError, "max_new_tokens is negative", ids(2, 2), max_new_tokens=-1)
+    yield _of("generate", ShapeError, "tokens have rank 1", ids(2), **n)
+    if cell.backend.conventions.out_of_range == "raises":
+        wrong = np.array([[0, SMALL.V], [1, 2]])
+        yield _of("generate", PositionError, "an id is not in the vocabulary", wrong, **n)
+        yield _of("generate", PositionError, "an id is negative", -wrong, **n)
+    yield _of("generate", ConfigError, "eos_id is not in the vocabulary", ids(2, 2), must=False, eos_id=SMALL.V, **n)
+    yield _of("generate", ConfigError, "pad_id comes without an eos_id", ids(2, 2), must=False, pad_id=1, **n)
+
+
+def _of(
+    method: str, error: type[GaugeblockError], problem: str, *first: Any, must: bool = True, **named: Any
+) -> OfModel:
+    return OfModel(problem, error, method, first, named, must)

@@ -1,0 +1,176 @@
+"""The checks of decoding with a cache and of generation: exact laws first, then every step against the whole."""
+
+from functools import partial
+from typing import TypeAlias
+
+from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.checks import checks
+from gaugeblock.conformance.laws import decoding as laws
+from gaugeblock.conformance.laws import generation as generating
+from gaugeblock.conformance.refusals import named, refused
+from gaugeblock.conformance.refusals.decoding import malformed_generations, malformed_steps
+from gaugeblock.conformance.strategies import decoding, generation
+from gaugeblock.conformance.strategies.decoding import FORKS, MIXED, REORDERS, SMALL, SWITCHES, TRUNCATIONS, DecodeCase
+from gaugeblock.conformance.strategies.generation import GenerateCase
+
+Script: TypeAlias = DecodeCase
+Prompt: TypeAlias = GenerateCase
+
+step = partial(checks, component="model", offer="decoder", case_type=DecodeCase)
+generate = partial(checks, component="model", offer="decoder", case_type=GenerateCase)
+scripts = partial(decoding.cases, shapes=SMALL)
+
+OTHER = tuple(switch for switch in SWITCHES if switch.get("kind") != "both")
+CROSS = tuple(switch for switch in SWITCHES if switch.get("kind") == "both")
+
+
+@generate(
+    "MODEL-GENERATE",
+    "MODEL-GENERATE-LENGTH",
+    needs=("generate",),
+    cases=partial(generation.chains, pads=("",)),
+    effort=0.4,
+)
+def test_chain_of_ids(cell: Cell, case: Prompt) -> None:
+    generating.continues(cell, case)
+
+
+@generate(
+    "MODEL-GENERATE-PADDING",
+    needs=("generate", "token_mask"),
+    cases=partial(generation.chains, pads=("right", "left", "middle", "ragged"), new=(3, 5)),
+    effort=0.4,
+)
+def test_chain_of_ids_after_pads(cell: Cell, case: Prompt) -> None:
+    generating.continues(cell, case)
+
+
+@generate(
+    "MODEL-GENERATE-EOS",
+    needs=("generate", "generate.eos"),
+    cases=partial(generation.chains, eos=(0, 1, 2, 3), pad=(None, 0, 2, 5), new=(7, 9), pads=("", "right")),
+    effort=0.6,
+)
+def test_rows_end_one_by_one(cell: Cell, case: Prompt) -> None:
+    generating.continues(cell, case)
+
+
+@generate("MODEL-GENERATE-TIES", needs=("generate", "head_bias"), cases=generation.ties, effort=0.4)
+def test_equal_logits(cell: Cell, case: Prompt) -> None:
+    generating.takes_the_lowest(cell, case)
+
+
+@generate("MODEL-GENERATE", needs=("generate",), cases=generation.cases, effort=0.4)
+def test_likeliest_id(cell: Cell, case: Prompt) -> None:
+    generating.takes_the_likeliest(cell, case)
+
+
+@step(
+    "MODEL-TRUNCATE",
+    needs=("step", "truncate"),
+    cases=partial(scripts, ops=("s3,s2,t3,s2", "s1,s3,t1,s1", "s4,s1,t4,s2"), switches=OTHER, spare=(0, 3)),
+    effort=0.3,
+)
+def test_truncated_columns_never_were(cell: Cell, case: Script) -> None:
+    laws.forgets(cell, case)
+
+
+@step(
+    "MODEL-FORK",
+    needs=("step", "fork"),
+    cases=partial(scripts, ops=("s3,f,s1,s1", "s2,f,s2", "s1,s2,f,s1"), spare=(1, 3)),
+    effort=0.3,
+)
+def test_fork_does_not_show(cell: Cell, case: Script) -> None:
+    laws.keeps_apart(cell, case)
+
+
+@step("MODEL-STEP-ATOMIC", cases=partial(scripts, ops=("s3,x,s1,x", "s1,s2,x", "s2,x,t1,s1"), spare=(0,)), effort=0.3)
+def test_step_beyond_the_capacity(cell: Cell, case: Script) -> None:
+    laws.refuses_overflow(cell, case)
+
+
+@step("MODEL-STEP-ATOMIC", "MODEL-IDS", cases=partial(scripts, ops=("s3,i,s1", "i,s2,i,s1"), spare=(0,)), effort=0.3)
+def test_step_with_an_unknown_id(cell: Cell, case: Script) -> None:
+    laws.refuses_ids(cell, case)
+
+
+@step("MODEL-CONSUMED", cases=partial(scripts, ops=("s3,s1,s2", "s1,s1"), spare=(0, 2)), effort=0.2)
+def test_consumed_cache(cell: Cell, case: Script) -> None:
+    laws.refuses_consumed(cell, case)
+
+
+@step("CACHE-BYTES", cases=partial(decoding.cases, ops=("s3,s1", "s2,r0.1.1,s1", "s4,t1"), spare=(0,)), effort=0.3)
+def test_bytes_of_a_decoders_cache(cell: Cell, case: Script) -> None:
+    laws.counts_bytes(cell, case)
+
+
+@step("MODEL-CACHED", cases=partial(decoding.cases, pads=("",), switches=OTHER))
+def test_steps_give_what_the_whole_gives(cell: Cell, case: Script) -> None:
+    laws.follows(cell, case)
+
+
+@step("MODEL-CACHED", "MODEL-PADDING", needs=("step.padding",), cases=partial(decoding.cases, outside=(False, True)))
+def test_steps_over_padded_rows(cell: Cell, case: Script) -> None:
+    laws.follows(cell, case)
+
+
+@step("MODEL-CROSS-ONCE", "MODEL-CACHED", needs=("memory",), cases=partial(decoding.cases, switches=CROSS), effort=0.4)
+def test_steps_with_a_memory(cell: Cell, case: Script) -> None:
+    laws.follows(cell, case)
+
+
+@step(
+    "MODEL-CACHED",
+    cases=partial(scripts, ops=("l3,l1,l1", "s2,l2", "l1,l1,l1", "l4")),
+    needs=("last_only",),
+    effort=0.3,
+)
+def test_last_logits_of_a_step(cell: Cell, case: Script) -> None:
+    laws.follows(cell, case)
+
+
+@step("MODEL-REORDER", needs=("reorder",), cases=partial(scripts, ops=REORDERS), effort=0.4)
+def test_reordered_rows(cell: Cell, case: Script) -> None:
+    laws.follows(cell, case)
+
+
+@step("MODEL-TRUNCATE", needs=("truncate",), cases=partial(scripts, ops=TRUNCATIONS), effort=0.4)
+def test_truncated_cache(cell: Cell, case: Script) -> None:
+    laws.follows(cell, case)
+
+
+@step("MODEL-FORK", needs=("fork",), cases=partial(scripts, ops=FORKS), effort=0.4)
+def test_forked_cache(cell: Cell, case: Script) -> None:
+    laws.follows(cell, case)
+
+
+@step(
+    "MODEL-CACHED",
+    "MODEL-HANDED-OUT",
+    cases=partial(decoding.cases, ops=MIXED),
+    needs=("reorder", "truncate", "fork"),
+    effort=0.4,
+)
+def test_everything_in_turn(cell: Cell, case: Script) -> None:
+    laws.follows(cell, case)
+
+
+@generate("MODEL-EMPTY-PROMPT", needs=("generate",))
+def test_malformed_generations_are_refused(cell: Cell) -> None:
+    refused(cell, malformed_generations(cell))
+
+
+@generate("MODEL-ERRORS", needs=("generate",))
+def test_refused_generations_name_the_error(cell: Cell) -> None:
+    named(cell, malformed_generations(cell))
+
+
+@step("MODEL-STEP-REFUSES")
+def test_malformed_steps_are_refused(cell: Cell) -> None:
+    refused(cell, malformed_steps(cell))
+
+
+@step("MODEL-ERRORS")
+def test_refused_steps_name_the_error(cell: Cell) -> None:
+    named(cell, malformed_steps(cell))

@@ -1,0 +1,312 @@
+"""The checks of encoders and decoders on whole sequences: exact laws first, then laws with a bound, then values."""
+
+from functools import partial
+
+from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.checks import checks
+from gaugeblock.conformance.laws import inputs_intact, model
+from gaugeblock.conformance.laws.compositions import holds
+from gaugeblock.conformance.refusals import named, refused, unsupported
+from gaugeblock.conformance.refusals.model import (
+    DECODER,
+    ENCODER,
+    malformed_decoders,
+    malformed_encoders,
+    mentioned,
+    outside,
+    using,
+)
+from gaugeblock.conformance.strategies.model import FEW, LONG, NOTHING, PADDED, ModelCase, cases
+
+encoder = partial(checks, component="model", offer="encoder", case_type=ModelCase)
+decoder = partial(checks, component="model", offer="decoder", case_type=ModelCase)
+
+ANY_PADS = (*PADDED, "row")
+encoders = partial(cases, kind=("encoder", "both"), encode=(True,))
+decoders = partial(cases, kind=("decoder", "both"))
+few_encoders = partial(encoders, sizes=FEW)
+few_decoders = partial(decoders, sizes=FEW)
+PADS, NONE, WHOLE = {"pads": ANY_PADS}, {"pads": ("",)}, {"last_only": (False,)}
+
+
+@decoder("MODEL-CAUSAL", cases=partial(few_decoders, **WHOLE), effort=0.7)
+def test_decoder_looks_at_no_later_token(cell: Cell, case: ModelCase) -> None:
+    model.looks_at_no_later_token(cell, case)
+
+
+@encoder("MODEL-PADDING", needs=("token_mask",), cases=partial(few_encoders, **PADS), effort=0.6)
+def test_encoder_ignores_pads(cell: Cell, case: ModelCase) -> None:
+    model.ignores_pads(cell, case)
+
+
+@decoder("MODEL-PADDING", needs=("token_mask",), cases=partial(few_decoders, **PADS), effort=0.6)
+def test_decoder_ignores_pads(cell: Cell, case: ModelCase) -> None:
+    model.ignores_pads(cell, case)
+
+
+@decoder(
+    "MODEL-MEMORY-MASK",
+    needs=("memory", "memory_mask"),
+    cases=partial(few_decoders, kind=("both",), memory_pads=("left", "right", "middle", "ragged", "row")),
+    effort=0.5,
+)
+def test_pads_of_the_memory_are_ignored(cell: Cell, case: ModelCase) -> None:
+    model.ignores_pads_of_the_memory(cell, case)
+
+
+@encoder("MODEL-ROWS", cases=few_encoders, effort=0.4)
+def test_rows_of_an_encoder_are_independent(cell: Cell, case: ModelCase) -> None:
+    model.keeps_rows_apart(cell, case)
+
+
+@decoder("MODEL-ROWS", cases=few_decoders, effort=0.4)
+def test_rows_of_a_decoder_are_independent(cell: Cell, case: ModelCase) -> None:
+    model.keeps_rows_apart(cell, case)
+
+
+@encoder("MODEL-CLOSED", cases=partial(few_encoders, w=("closed",)), effort=0.5)
+def test_closed_encoder_knows_its_token_only(cell: Cell, case: ModelCase) -> None:
+    model.depends_on_its_token(cell, case)
+
+
+@decoder("MODEL-CLOSED", cases=partial(few_decoders, w=("closed",), **WHOLE), effort=0.5)
+def test_closed_decoder_knows_its_token_only(cell: Cell, case: ModelCase) -> None:
+    model.depends_on_its_token(cell, case)
+
+
+@encoder("MODEL-EMBEDDING", needs=("ids",), cases=partial(few_encoders, vectors=(False,)), effort=0.5)
+def test_encoder_looks_up_its_own_ids_only(cell: Cell, case: ModelCase) -> None:
+    model.reads_only_its_rows(cell, case)
+
+
+@decoder("MODEL-TIED", "MODEL-HEAD-BIAS", needs=("tied",), cases=partial(few_decoders, tied=(True,)), effort=0.5)
+def test_tied_head_is_the_embedding(cell: Cell, case: ModelCase) -> None:
+    model.reads_only_its_rows(cell, case)
+
+
+@decoder("MODEL-UNTIED", "MODEL-HEAD-BIAS", needs=("untied",), cases=partial(few_decoders, tied=(False,)), effort=0.5)
+def test_untied_head_is_its_own(cell: Cell, case: ModelCase) -> None:
+    model.reads_only_its_rows(cell, case)
+
+
+@encoder("MODEL-STATELESS", cases=few_encoders, effort=0.3)
+def test_encoder_keeps_no_state(cell: Cell, case: ModelCase) -> None:
+    model.keeps_no_state(cell, case)
+
+
+@decoder("MODEL-STATELESS", cases=few_decoders, effort=0.3)
+def test_decoder_keeps_no_state(cell: Cell, case: ModelCase) -> None:
+    model.keeps_no_state(cell, case)
+
+
+@encoder("MODEL-NONFINITE", needs=("vectors",), cases=partial(few_encoders, vectors=(True,)), effort=0.3)
+def test_nan_in_a_vector_stays_in_its_row(cell: Cell, case: ModelCase) -> None:
+    model.nan_stays(cell, case)
+
+
+@decoder("MODEL-NONFINITE", needs=("memory",), cases=partial(few_decoders, kind=("both",)), effort=0.3)
+def test_nan_in_a_memory_stays_in_its_row(cell: Cell, case: ModelCase) -> None:
+    model.nan_stays(cell, case)
+
+
+@encoder(
+    "MODEL-EQUIVARIANT",
+    needs=("positionless",),
+    cases=partial(few_encoders, positions=("",), rotary=("",), alibi=(False,), window=(None,), pads=("", "right")),
+    effort=0.5,
+)
+def test_encoder_without_positions_is_equivariant(cell: Cell, case: ModelCase) -> None:
+    model.is_equivariant(cell, case)
+
+
+@encoder("MODEL-ORDER", cases=partial(few_encoders, positions=("learned", "sinusoidal"), **NONE), effort=0.2)
+def test_encoder_with_positions_knows_the_order(cell: Cell, case: ModelCase) -> None:
+    model.knows_the_order(cell, case)
+
+
+@decoder(
+    "MODEL-ORDER",
+    cases=partial(few_decoders, positions=("",), rotary=("",), alibi=(False,), **NONE, **WHOLE),
+    effort=0.2,
+)
+def test_causal_decoder_knows_the_order(cell: Cell, case: ModelCase) -> None:
+    model.knows_the_order(cell, case)
+
+
+@encoder("MODEL-REACH", cases=partial(encoders, sizes=LONG, window=(None,), **NONE), effort=0.3)
+def test_last_token_reaches_the_first_row(cell: Cell, case: ModelCase) -> None:
+    model.reaches_the_first(cell, case)
+
+
+@encoder("MODEL-PADDING", "MODEL-POSITIONS", needs=("token_mask",), cases=partial(few_encoders, **PADS), effort=0.4)
+def test_padded_row_is_encoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
+    model.is_as_if_alone(cell, case)
+
+
+@decoder("MODEL-PADDING", "MODEL-POSITIONS", needs=("token_mask",), cases=partial(few_decoders, **PADS), effort=0.4)
+def test_padded_row_is_decoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
+    model.is_as_if_alone(cell, case)
+
+
+@encoder("MODEL-BATCH", cases=partial(few_encoders, **NONE), effort=0.2)
+def test_batch_row_is_encoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
+    model.is_as_if_alone(cell, case)
+
+
+@decoder("MODEL-BATCH", cases=partial(few_decoders, **NONE), effort=0.2)
+def test_batch_row_is_decoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
+    model.is_as_if_alone(cell, case)
+
+
+@encoder(
+    "MODEL-ROOM",
+    needs=("token_mask", "learned"),
+    cases=partial(few_encoders, positions=("learned",), **PADS),
+    effort=0.3,
+)
+def test_pads_take_no_row_of_the_encoder_s_table(cell: Cell, case: ModelCase) -> None:
+    holds(cell, model.with_a_tight_table(case), whole=False)
+
+
+@decoder(
+    "MODEL-ROOM",
+    needs=("token_mask", "learned"),
+    cases=partial(few_decoders, positions=("learned",), **PADS),
+    effort=0.3,
+)
+def test_pads_take_no_row_of_the_decoder_s_table(cell: Cell, case: ModelCase) -> None:
+    holds(cell, model.with_a_tight_table(case), whole=False)
+
+
+@decoder("MODEL-LAST-ONLY", needs=("last_only",), cases=partial(few_decoders, last_only=(True,)), effort=0.4)
+def test_last_only_follows_the_last_real_token(cell: Cell, case: ModelCase) -> None:
+    holds(cell, case, whole=False)
+
+
+@decoder("MODEL-MEMORY", needs=("memory",), cases=partial(few_decoders, kind=("both",)), effort=0.4)
+def test_decoder_reads_its_memory(cell: Cell, case: ModelCase) -> None:
+    holds(cell, case, whole=False)
+
+
+@encoder("MODEL-EMBEDDING", "MODEL-NORMS", needs=("layers.none",), cases=partial(few_encoders, L=(0,)), effort=0.4)
+def test_encoder_without_layers(cell: Cell, case: ModelCase) -> None:
+    holds(cell, case, whole=False)
+
+
+@decoder("MODEL-EMBEDDING", "MODEL-NORMS", needs=("layers.none",), cases=partial(few_decoders, L=(0,)), effort=0.4)
+def test_decoder_without_layers(cell: Cell, case: ModelCase) -> None:
+    holds(cell, case, whole=False)
+
+
+@encoder("MODEL-ENCODE", "MODEL-STACK", "MODEL-EMBEDDING", "MODEL-POSITIONS", "MODEL-NORMS", cases=encoders)
+def test_any_encoder(cell: Cell, case: ModelCase) -> None:
+    holds(cell, case)
+
+
+@decoder("MODEL-LOGITS", "MODEL-STACK", "MODEL-EMBEDDING", "MODEL-POSITIONS", "MODEL-NORMS", cases=decoders)
+def test_any_decoder(cell: Cell, case: ModelCase) -> None:
+    holds(cell, case)
+
+
+@encoder("MODEL-STRIDES", cases=partial(few_encoders, layout=("strided", "transposed")), effort=0.2)
+def test_encoder_of_views(cell: Cell, case: ModelCase) -> None:
+    holds(cell, case, whole=False)
+
+
+@decoder("MODEL-STRIDES", cases=partial(few_decoders, layout=("strided", "transposed")), effort=0.2)
+def test_decoder_of_views(cell: Cell, case: ModelCase) -> None:
+    holds(cell, case, whole=False)
+
+
+@encoder("MODEL-SHAPES", "MODEL-DTYPE", cases=few_encoders, effort=0.3)
+def test_shape_and_dtype_of_an_encoding(cell: Cell, case: ModelCase) -> None:
+    cell.call(case)
+
+
+@decoder("MODEL-SHAPES", "MODEL-DTYPE", cases=few_decoders, effort=0.3)
+def test_shape_and_dtype_of_logits(cell: Cell, case: ModelCase) -> None:
+    cell.call(case)
+
+
+@encoder("MODEL-EMPTY", needs=("empty.batch", "empty.tokens"), cases=partial(encoders, sizes=NOTHING), effort=0.3)
+def test_encoder_of_nothing(cell: Cell, case: ModelCase) -> None:
+    cell.call(case)
+
+
+@decoder("MODEL-EMPTY", needs=("empty.batch", "empty.tokens"), cases=partial(decoders, sizes=NOTHING), effort=0.3)
+def test_decoder_of_nothing(cell: Cell, case: ModelCase) -> None:
+    cell.call(case)
+
+
+@decoder(
+    "MODEL-EMPTY",
+    needs=("memory", "empty.memory"),
+    cases=partial(few_decoders, kind=("both",), S=(0,), memory_pads=("", "full")),
+    effort=0.2,
+)
+def test_decoder_without_a_memory_to_read(cell: Cell, case: ModelCase) -> None:
+    holds(cell, case, whole=False)
+
+
+@encoder("MODEL-INPUTS-INTACT", cases=few_encoders, effort=0.3)
+def test_encoder_writes_to_no_input(cell: Cell, case: ModelCase) -> None:
+    inputs_intact(cell, case)
+    model.mapping_intact(cell, case)
+
+
+@decoder("MODEL-INPUTS-INTACT", cases=few_decoders, effort=0.3)
+def test_decoder_writes_to_no_input(cell: Cell, case: ModelCase) -> None:
+    inputs_intact(cell, case)
+    model.mapping_intact(cell, case)
+
+
+@encoder("MODEL-TAPS", cases=few_encoders, effort=0.2)
+def test_traced_encoder_is_the_same(cell: Cell, case: ModelCase) -> None:
+    model.shows_the_same(cell, case)
+
+
+@decoder("MODEL-TAPS", cases=few_decoders, effort=0.2)
+def test_traced_decoder_is_the_same(cell: Cell, case: ModelCase) -> None:
+    model.shows_the_same(cell, case)
+
+
+@encoder("MODEL-WEIGHTS", "MODEL-REFUSES")
+def test_malformed_encoders_are_refused(cell: Cell) -> None:
+    refused(cell, malformed_encoders(cell))
+
+
+@decoder("MODEL-WEIGHTS", "MODEL-REFUSES")
+def test_malformed_decoders_are_refused(cell: Cell) -> None:
+    refused(cell, malformed_decoders(cell))
+
+
+@encoder("MODEL-IDS", "MODEL-ROOM")
+def test_encoder_refuses_what_it_cannot_look_up(cell: Cell) -> None:
+    refused(cell, outside(cell, ENCODER))
+
+
+@decoder("MODEL-IDS", "MODEL-ROOM")
+def test_decoder_refuses_what_it_cannot_look_up(cell: Cell) -> None:
+    refused(cell, outside(cell, DECODER))
+
+
+@encoder("MODEL-ERRORS")
+def test_refused_encoders_name_the_error(cell: Cell) -> None:
+    named(cell, [*malformed_encoders(cell), *outside(cell, ENCODER)])
+    mentioned(cell, malformed_encoders(cell))
+
+
+@decoder("MODEL-ERRORS")
+def test_refused_decoders_name_the_error(cell: Cell) -> None:
+    named(cell, [*malformed_decoders(cell), *outside(cell, DECODER)])
+    mentioned(cell, malformed_decoders(cell))
+
+
+@encoder("MODEL-UNSUPPORTED")
+def test_unsupported_encoders_are_refused(cell: Cell) -> None:
+    unsupported(cell, using)
+
+
+@decoder("MODEL-UNSUPPORTED")
+def test_unsupported_decoders_are_refused(cell: Cell) -> None:
+    unsupported(cell, using)
