@@ -61,7 +61,7 @@ def test_silent_sublayers_leave_the_stream_as_it_is(cell: Cell, case: Case) -> N
         rotary=ROTARY,
         alibi=EITHER,
         window=WINDOWS,
-        positions=("", "offset", "gaps", "rows"),
+        positions=("", "offset", "backwards", "rows"),
         mask=("", "all", "random", "heads"),
         context_mask=("", "random"),
         network=NETWORKS,
@@ -261,6 +261,7 @@ def test_positions_reach_the_self_attention(cell: Cell, case: Case) -> None:
 
 @block("BLOCK-SHAPES", "BLOCK-DTYPE", cases=partial(cases, x=("normal", "zero")), effort=FEW)
 def test_shape_and_dtype_of_a_block(cell: Cell, case: Case) -> None:
+    cell.call(case)
     right(cell, case)
 
 
@@ -330,4 +331,4 @@ def test_refused_blocks_name_the_error(cell: Cell) -> None:
 
 @block("BLOCK-UNSUPPORTED")
 def test_unsupported_options_of_blocks_are_refused(cell: Cell) -> None:
-    unsupported(cell, using, right)
+    unsupported(cell, using, partial(right, clause="BLOCK-UNSUPPORTED"))

@@ -104,12 +104,22 @@ def test_any_number_of_rows(cell: Cell, case: Case) -> None:
     follows(cell, case, "row i must be what row rows[i] was, and go its own way from then on")
 
 
+@cache(
+    "CACHE-REORDER-ROWS",
+    needs=("reorder", "reorder.repeat", "empty.batch"),
+    cases=partial(cases, ops=("a2,r", "a1,r,a1"), sizes=POOL[:2]),
+    effort=0.2,
+)
+def test_reordered_to_no_rows(cell: Cell, case: Case) -> None:
+    follows(cell, case, "no rows must leave no rows")
+
+
 @cache("CACHE-TRUNCATE", needs=("truncate",), cases=partial(cases, ops=TRUNCATIONS))
 def test_truncated_tokens_were_never_there(cell: Cell, case: Case) -> None:
     follows(cell, case, "tokens that were cut off must leave no trace")
 
 
-@cache("CACHE-STALE", needs=("truncate",), cases=partial(cases, ops=OVERWRITTEN))
+@cache("CACHE-STALE", needs=("truncate",), cases=partial(cases, ops=OVERWRITTEN, values=("huge", "magnitudes")))
 def test_stale_slots_never_matter(cell: Cell, case: Case) -> None:
     follows(cell, case, "what a slot held before must not show in what is written there")
 

@@ -1,24 +1,39 @@
 """The checks of decoding with a cache and of generation: exact laws first, then every step against the whole."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import checks
 from gaugeblock.conformance.laws import decoding as laws
 from gaugeblock.conformance.laws import generation as generating
-from gaugeblock.conformance.refusals import named, refused
-from gaugeblock.conformance.refusals.decoding import malformed_generations, malformed_steps
+from gaugeblock.conformance.refusals import named, refused, unsupported
+from gaugeblock.conformance.refusals.decoding import malformed_generations, malformed_steps, try_out, using
 from gaugeblock.conformance.strategies import decoding, generation
 from gaugeblock.conformance.strategies.decoding import FORKS, MIXED, REORDERS, SMALL, SWITCHES, TRUNCATIONS, DecodeCase
 from gaugeblock.conformance.strategies.generation import GenerateCase
 
+Register: TypeAlias = Callable[[Callable[..., None]], Callable[[Any], None]]
 Script: TypeAlias = DecodeCase
 Prompt: TypeAlias = GenerateCase
 
-step = partial(checks, component="model", offer="decoder", case_type=DecodeCase)
-generate = partial(checks, component="model", offer="decoder", case_type=GenerateCase)
+
+def step(*clauses: str, needs: tuple[str, ...] = (), **described: Any) -> Register:
+    """A check of steps with a cache."""
+    used = {"needs": ("step", *needs), "case_type": DecodeCase, **described}
+    return checks(*clauses, component="model", offer="decoder", **used)
+
+
+def generate(*clauses: str, needs: tuple[str, ...] = (), **described: Any) -> Register:
+    """A check of generation."""
+    used = {"needs": ("generate", *needs), "case_type": GenerateCase, **described}
+    return checks(*clauses, component="model", offer="decoder", **used)
+
+
 scripts = partial(decoding.cases, shapes=SMALL)
+
+CHAIN = ("untied", "final_norm.none", "pre")  # what a model needs in which every id has one successor
 
 OTHER = tuple(switch for switch in SWITCHES if switch.get("kind") != "both")
 CROSS = tuple(switch for switch in SWITCHES if switch.get("kind") == "both")
@@ -27,7 +42,7 @@ CROSS = tuple(switch for switch in SWITCHES if switch.get("kind") == "both")
 @generate(
     "MODEL-GENERATE",
     "MODEL-GENERATE-LENGTH",
-    needs=("generate",),
+    needs=CHAIN,
     cases=partial(generation.chains, pads=("",)),
     effort=0.4,
 )
@@ -37,7 +52,7 @@ def test_chain_of_ids(cell: Cell, case: Prompt) -> None:
 
 @generate(
     "MODEL-GENERATE-PADDING",
-    needs=("generate", "token_mask"),
+    needs=("token_mask", *CHAIN),
     cases=partial(generation.chains, pads=("right", "left", "middle", "ragged"), new=(3, 5)),
     effort=0.4,
 )
@@ -47,7 +62,7 @@ def test_chain_of_ids_after_pads(cell: Cell, case: Prompt) -> None:
 
 @generate(
     "MODEL-GENERATE-EOS",
-    needs=("generate", "generate.eos"),
+    needs=("generate.eos", *CHAIN),
     cases=partial(generation.chains, eos=(0, 1, 2, 3), pad=(None, 0, 2, 5), new=(7, 9), pads=("", "right")),
     effort=0.6,
 )
@@ -55,19 +70,19 @@ def test_rows_end_one_by_one(cell: Cell, case: Prompt) -> None:
     generating.continues(cell, case)
 
 
-@generate("MODEL-GENERATE-TIES", needs=("generate", "head_bias"), cases=generation.ties, effort=0.4)
+@generate("MODEL-GENERATE-TIES", needs=("head_bias",), cases=generation.ties, effort=0.4)
 def test_equal_logits(cell: Cell, case: Prompt) -> None:
     generating.takes_the_lowest(cell, case)
 
 
-@generate("MODEL-GENERATE", needs=("generate",), cases=generation.cases, effort=0.4)
+@generate("MODEL-GENERATE", cases=generation.cases, effort=0.4)
 def test_likeliest_id(cell: Cell, case: Prompt) -> None:
     generating.takes_the_likeliest(cell, case)
 
 
 @step(
     "MODEL-TRUNCATE",
-    needs=("step", "truncate"),
+    needs=("truncate",),
     cases=partial(scripts, ops=("s3,s2,t3,s2", "s1,s3,t1,s1", "s4,s1,t4,s2"), switches=OTHER, spare=(0, 3)),
     effort=0.3,
 )
@@ -77,7 +92,7 @@ def test_truncated_columns_never_were(cell: Cell, case: Script) -> None:
 
 @step(
     "MODEL-FORK",
-    needs=("step", "fork"),
+    needs=("fork",),
     cases=partial(scripts, ops=("s3,f,s1,s1", "s2,f,s2", "s1,s2,f,s1"), spare=(1, 3)),
     effort=0.3,
 )
@@ -100,7 +115,12 @@ def test_consumed_cache(cell: Cell, case: Script) -> None:
     laws.refuses_consumed(cell, case)
 
 
-@step("CACHE-BYTES", cases=partial(decoding.cases, ops=("s3,s1", "s2,r0.1.1,s1", "s4,t1"), spare=(0,)), effort=0.3)
+@step(
+    "CACHE-BYTES",
+    needs=("bytes",),
+    cases=partial(decoding.cases, ops=("s3,s1", "s2,r0.1.1,s1", "s4,t1"), spare=(0,)),
+    effort=0.3,
+)
 def test_bytes_of_a_decoders_cache(cell: Cell, case: Script) -> None:
     laws.counts_bytes(cell, case)
 
@@ -156,12 +176,12 @@ def test_everything_in_turn(cell: Cell, case: Script) -> None:
     laws.follows(cell, case)
 
 
-@generate("MODEL-EMPTY-PROMPT", needs=("generate",))
+@generate("MODEL-EMPTY-PROMPT")
 def test_malformed_generations_are_refused(cell: Cell) -> None:
     refused(cell, malformed_generations(cell))
 
 
-@generate("MODEL-ERRORS", needs=("generate",))
+@generate("MODEL-ERRORS")
 def test_refused_generations_name_the_error(cell: Cell) -> None:
     named(cell, malformed_generations(cell))
 
@@ -174,3 +194,8 @@ def test_malformed_steps_are_refused(cell: Cell) -> None:
 @step("MODEL-ERRORS")
 def test_refused_steps_name_the_error(cell: Cell) -> None:
     named(cell, malformed_steps(cell))
+
+
+@checks("MODEL-UNSUPPORTED", component="model", offer="decoder")
+def test_unsupported_steps_are_refused(cell: Cell) -> None:
+    unsupported(cell, using, try_out)

@@ -5,15 +5,16 @@ from functools import partial
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import checks
 from gaugeblock.conformance.laws import inputs_intact, model
-from gaugeblock.conformance.laws.compositions import holds
 from gaugeblock.conformance.refusals import named, refused, unsupported
 from gaugeblock.conformance.refusals.model import (
     DECODER,
     ENCODER,
     malformed_decoders,
     malformed_encoders,
+    malformed_weights,
     mentioned,
-    outside,
+    too_many_tokens,
+    unknown_ids,
     using,
 )
 from gaugeblock.conformance.strategies.model import FEW, LONG, NOTHING, PADDED, ModelCase, cases
@@ -79,13 +80,18 @@ def test_encoder_looks_up_its_own_ids_only(cell: Cell, case: ModelCase) -> None:
     model.reads_only_its_rows(cell, case)
 
 
-@decoder("MODEL-TIED", "MODEL-HEAD-BIAS", needs=("tied",), cases=partial(few_decoders, tied=(True,)), effort=0.5)
+@decoder("MODEL-TIED", needs=("tied",), cases=partial(few_decoders, tied=(True,), head_bias=(False,)), effort=0.5)
 def test_tied_head_is_the_embedding(cell: Cell, case: ModelCase) -> None:
     model.reads_only_its_rows(cell, case)
 
 
-@decoder("MODEL-UNTIED", "MODEL-HEAD-BIAS", needs=("untied",), cases=partial(few_decoders, tied=(False,)), effort=0.5)
+@decoder("MODEL-UNTIED", needs=("untied",), cases=partial(few_decoders, tied=(False,), head_bias=(False,)), effort=0.5)
 def test_untied_head_is_its_own(cell: Cell, case: ModelCase) -> None:
+    model.reads_only_its_rows(cell, case)
+
+
+@decoder("MODEL-HEAD-BIAS", needs=("head_bias",), cases=partial(few_decoders, head_bias=(True,)), effort=0.3)
+def test_head_adds_its_bias(cell: Cell, case: ModelCase) -> None:
     model.reads_only_its_rows(cell, case)
 
 
@@ -161,61 +167,76 @@ def test_batch_row_is_decoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
 @encoder(
     "MODEL-ROOM",
     needs=("token_mask", "learned"),
-    cases=partial(few_encoders, positions=("learned",), **PADS),
+    cases=partial(few_encoders, positions=("learned",), pads=("right", "ragged")),
     effort=0.3,
 )
 def test_pads_take_no_row_of_the_encoder_s_table(cell: Cell, case: ModelCase) -> None:
-    holds(cell, model.with_a_tight_table(case), whole=False)
+    model.is_right(cell, model.with_a_tight_table(case))
 
 
 @decoder(
     "MODEL-ROOM",
     needs=("token_mask", "learned"),
-    cases=partial(few_decoders, positions=("learned",), **PADS),
+    cases=partial(few_decoders, positions=("learned",), pads=("right", "ragged")),
     effort=0.3,
 )
 def test_pads_take_no_row_of_the_decoder_s_table(cell: Cell, case: ModelCase) -> None:
-    holds(cell, model.with_a_tight_table(case), whole=False)
+    model.is_right(cell, model.with_a_tight_table(case))
 
 
 @decoder("MODEL-LAST-ONLY", needs=("last_only",), cases=partial(few_decoders, last_only=(True,)), effort=0.4)
 def test_last_only_follows_the_last_real_token(cell: Cell, case: ModelCase) -> None:
-    holds(cell, case, whole=False)
+    model.is_right(cell, case, logits="MODEL-LAST-ONLY")
 
 
 @decoder("MODEL-MEMORY", needs=("memory",), cases=partial(few_decoders, kind=("both",)), effort=0.4)
 def test_decoder_reads_its_memory(cell: Cell, case: ModelCase) -> None:
-    holds(cell, case, whole=False)
+    model.is_right_as_a_whole(cell, case)
 
 
 @encoder("MODEL-EMBEDDING", "MODEL-NORMS", needs=("layers.none",), cases=partial(few_encoders, L=(0,)), effort=0.4)
 def test_encoder_without_layers(cell: Cell, case: ModelCase) -> None:
-    holds(cell, case, whole=False)
+    model.is_right(cell, case)
 
 
 @decoder("MODEL-EMBEDDING", "MODEL-NORMS", needs=("layers.none",), cases=partial(few_decoders, L=(0,)), effort=0.4)
 def test_decoder_without_layers(cell: Cell, case: ModelCase) -> None:
-    holds(cell, case, whole=False)
+    model.is_right(cell, case)
 
 
-@encoder("MODEL-ENCODE", "MODEL-STACK", "MODEL-EMBEDDING", "MODEL-POSITIONS", "MODEL-NORMS", cases=encoders)
+@encoder("MODEL-ENCODE", "MODEL-EMBEDDING", "MODEL-POSITIONS", "MODEL-NORMS", cases=encoders)
 def test_any_encoder(cell: Cell, case: ModelCase) -> None:
-    holds(cell, case)
+    model.is_right(cell, case, whole=True)
 
 
-@decoder("MODEL-LOGITS", "MODEL-STACK", "MODEL-EMBEDDING", "MODEL-POSITIONS", "MODEL-NORMS", cases=decoders)
+@decoder("MODEL-LOGITS", "MODEL-EMBEDDING", "MODEL-POSITIONS", "MODEL-NORMS", cases=decoders)
 def test_any_decoder(cell: Cell, case: ModelCase) -> None:
-    holds(cell, case)
+    model.is_right(cell, case, whole=True)
+
+
+@encoder("MODEL-ENCODE", cases=few_encoders, effort=0.3)
+def test_encoding_as_a_whole(cell: Cell, case: ModelCase) -> None:
+    model.is_right_as_a_whole(cell, case)
+
+
+@encoder("MODEL-STACK", cases=partial(few_encoders, L=(2,)), effort=0.2)
+def test_layers_of_an_encoder(cell: Cell, case: ModelCase) -> None:
+    model.is_right_as_a_whole(cell, case)
+
+
+@decoder("MODEL-STACK", cases=partial(few_decoders, L=(2,)), effort=0.2)
+def test_layers_of_a_decoder(cell: Cell, case: ModelCase) -> None:
+    model.is_right_as_a_whole(cell, case)
 
 
 @encoder("MODEL-STRIDES", cases=partial(few_encoders, layout=("strided", "transposed")), effort=0.2)
 def test_encoder_of_views(cell: Cell, case: ModelCase) -> None:
-    holds(cell, case, whole=False)
+    model.is_right_as_a_whole(cell, case)
 
 
 @decoder("MODEL-STRIDES", cases=partial(few_decoders, layout=("strided", "transposed")), effort=0.2)
 def test_decoder_of_views(cell: Cell, case: ModelCase) -> None:
-    holds(cell, case, whole=False)
+    model.is_right_as_a_whole(cell, case)
 
 
 @encoder("MODEL-SHAPES", "MODEL-DTYPE", cases=few_encoders, effort=0.3)
@@ -245,7 +266,7 @@ def test_decoder_of_nothing(cell: Cell, case: ModelCase) -> None:
     effort=0.2,
 )
 def test_decoder_without_a_memory_to_read(cell: Cell, case: ModelCase) -> None:
-    holds(cell, case, whole=False)
+    model.is_right(cell, case)
 
 
 @encoder("MODEL-INPUTS-INTACT", cases=few_encoders, effort=0.3)
@@ -270,36 +291,58 @@ def test_traced_decoder_is_the_same(cell: Cell, case: ModelCase) -> None:
     model.shows_the_same(cell, case)
 
 
-@encoder("MODEL-WEIGHTS", "MODEL-REFUSES")
-def test_malformed_encoders_are_refused(cell: Cell) -> None:
+@encoder("MODEL-WEIGHTS")
+def test_weights_that_do_not_fit_an_encoder_are_refused(cell: Cell) -> None:
+    refused(cell, malformed_weights(cell, ENCODER))
+
+
+@decoder("MODEL-WEIGHTS")
+def test_weights_that_do_not_fit_a_decoder_are_refused(cell: Cell) -> None:
+    refused(cell, malformed_weights(cell, DECODER))
+
+
+@encoder("MODEL-REFUSES")
+def test_malformed_encodings_are_refused(cell: Cell) -> None:
     refused(cell, malformed_encoders(cell))
 
 
-@decoder("MODEL-WEIGHTS", "MODEL-REFUSES")
-def test_malformed_decoders_are_refused(cell: Cell) -> None:
+@decoder("MODEL-REFUSES")
+def test_malformed_logits_are_refused(cell: Cell) -> None:
     refused(cell, malformed_decoders(cell))
 
 
-@encoder("MODEL-IDS", "MODEL-ROOM")
-def test_encoder_refuses_what_it_cannot_look_up(cell: Cell) -> None:
-    refused(cell, outside(cell, ENCODER))
+@encoder("MODEL-IDS")
+def test_encoder_refuses_unknown_ids(cell: Cell) -> None:
+    refused(cell, unknown_ids(cell, ENCODER))
 
 
-@decoder("MODEL-IDS", "MODEL-ROOM")
-def test_decoder_refuses_what_it_cannot_look_up(cell: Cell) -> None:
-    refused(cell, outside(cell, DECODER))
+@decoder("MODEL-IDS")
+def test_decoder_refuses_unknown_ids(cell: Cell) -> None:
+    refused(cell, unknown_ids(cell, DECODER))
+
+
+@encoder("MODEL-ROOM")
+def test_encoder_refuses_more_tokens_than_positions(cell: Cell) -> None:
+    refused(cell, too_many_tokens(cell, ENCODER))
+
+
+@decoder("MODEL-ROOM")
+def test_decoder_refuses_more_tokens_than_positions(cell: Cell) -> None:
+    refused(cell, too_many_tokens(cell, DECODER))
 
 
 @encoder("MODEL-ERRORS")
-def test_refused_encoders_name_the_error(cell: Cell) -> None:
-    named(cell, [*malformed_encoders(cell), *outside(cell, ENCODER)])
-    mentioned(cell, malformed_encoders(cell))
+def test_refused_encodings_name_the_error(cell: Cell) -> None:
+    wrong = malformed_weights(cell, ENCODER)
+    named(cell, [*wrong, *malformed_encoders(cell), *unknown_ids(cell, ENCODER), *too_many_tokens(cell, ENCODER)])
+    mentioned(cell, malformed_weights(cell, ENCODER))
 
 
 @decoder("MODEL-ERRORS")
-def test_refused_decoders_name_the_error(cell: Cell) -> None:
-    named(cell, [*malformed_decoders(cell), *outside(cell, DECODER)])
-    mentioned(cell, malformed_decoders(cell))
+def test_refused_logits_name_the_error(cell: Cell) -> None:
+    wrong = malformed_weights(cell, DECODER)
+    named(cell, [*wrong, *malformed_decoders(cell), *unknown_ids(cell, DECODER), *too_many_tokens(cell, DECODER)])
+    mentioned(cell, malformed_weights(cell, DECODER))
 
 
 @encoder("MODEL-UNSUPPORTED")

@@ -91,7 +91,7 @@ _RMS_NORM = {
 _LAYER_NORM = {**_RMS_NORM, "biasless": "no bias (None)"}
 _KV_CACHE = {
     "value_width": "values of another width than the keys",
-    "layers.apart": "layers that are not appended to in turn, so that their lengths differ for longer than one round",
+    "layers.apart": "layers whose lengths differ for longer than one round of appends",
     "reorder": "reorder",
     "reorder.repeat": "a row that stands several times in rows, or another number of rows than the cache has",
     "truncate": "truncate",
@@ -134,7 +134,9 @@ _BLOCK = {
     "post": "norms behind the residual sums",
     "gated": "a gated feed-forward network",
     "ungated": "a feed-forward network without a gate",
-    **{f"activation.{name}": f"a network without a gate, with {name}" for name in ("relu", "gelu", "gelu_tanh", "silu")},
+    **{
+        f"activation.{name}": f"a network without a gate, with {name}" for name in ("relu", "gelu", "gelu_tanh", "silu")
+    },
     "ffn_bias": "biases of the feed-forward network",
     "causal": "causal self-attention",
     "bidirectional": "self-attention that is not causal",
@@ -216,6 +218,7 @@ _DECODER = {
     "reorder.batch": "more or fewer rows after a reordering",
     "truncate": "a cache that is cut",
     "fork": "a cache that is copied",
+    "bytes": "cache_nbytes, where keys and values are what is kept",
     "generate": "generate, by taking the likeliest id",
     "generate.eos": "generate with an eos_id",
     "generate.pad": "generate with a pad_id",

@@ -1,6 +1,7 @@
 """The source document's own implementation, plugged in: the suite names the clause of every fault in it."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import log
 
 import pytest
@@ -9,7 +10,10 @@ torch = pytest.importorskip("torch")
 
 from document_listing import MAX_SEQ_LEN, DocumentDecoder, DocumentListing, Model, tables  # noqa: E402
 
+from gaugeblock.conformance.cell import Cell  # noqa: E402
 from gaugeblock.conformance.check import check_backend  # noqa: E402
+from gaugeblock.conformance.checks import Plan, Record, parse_case, run  # noqa: E402
+from gaugeblock.conformance.refusals.decoding import malformed_generations  # noqa: E402
 from gaugeblock.spec import weights  # noqa: E402
 from gaugeblock.spec.clause import clause  # noqa: E402
 from gaugeblock.spec.config import AttentionConfig, BlockConfig, ModelConfig, RotaryConfig, StackConfig  # noqa: E402
@@ -123,15 +127,37 @@ def test_parameters_are_those_of_the_weights_with_the_tied_table_once() -> None:
     assert not any(name.startswith("head") for name in shapes)
 
 
-def test_a_token_that_nobody_asked_for() -> None:
-    model = fresh(42)
-    columns = {n: DocumentDecoder().generate(model, PROMPT, max_new_tokens=n).shape[1] for n in (-3, 0, 1, 4)}
-    assert columns == {-3: 7, 0: 7, 1: 7, 4: 10}
+LLAMA = "M=8 H=2 K=2 D=4 E=4 rotary=half F=7 gated V=13 L=2 tied"  # the kind of decoder that section 8 is
 
 
-@pytest.mark.parametrize("n", [0, 1, 4])
-def test_an_empty_prompt_is_answered_with_nothing(n: int) -> None:
-    assert DocumentDecoder().generate(fresh(42), PROMPT[:, :0].expand(2, 0), max_new_tokens=n).shape == (2, 0)
+def judged(text: str, dtype: str = "float32") -> Record:
+    """What becomes of one case of a check."""
+    return run(parse_case(text)[0], DocumentDecoder(), dtype, Plan("quick", case=text))
+
+
+@pytest.mark.parametrize("check", ["any_decoder B=2 T=5", "steps_give_what_the_whole_gives B=2 T=1 ops=s3,s1,s2"])
+def test_in_float32_the_decoder_conforms(check: str) -> None:
+    assert judged(f"{check} {LLAMA}").outcome == "pass"
+
+
+@pytest.mark.parametrize(("asked", "outcome"), [(0, "fail"), (1, "pass"), (4, "pass")])
+def test_a_token_that_nobody_asked_for(asked: int, outcome: str) -> None:
+    record = judged(f"likeliest_id B=2 T=3 {LLAMA} new={asked}")
+    assert record.outcome == outcome
+    if outcome == "fail":
+        assert record.failure and record.failure["clause"] == "MODEL-GENERATE-LENGTH"
+    columns = DocumentDecoder().generate(fresh(42), PROMPT, max_new_tokens=asked).shape[1]
+    assert columns == 6 + max(asked, 1)
+
+
+def test_an_empty_prompt_is_answered_with_nothing() -> None:
+    """MODEL-EMPTY-PROMPT: the suite's own malformed prompt raises nothing, for the kind of model that it can be."""
+    cell = Cell(DocumentDecoder(), "model", "float32", offer="decoder")
+    (call,) = [call for call in malformed_generations(cell) if call.problem == "the prompt has no columns"]
+    kind = replace(call.case, K=call.case.H, E=call.case.D, M=call.case.H * call.case.D, gated=True, activation="silu")
+    assert replace(call, case=replace(kind, tied=True)).raised(cell) is None
+    for asked in (0, 1, 4):
+        assert DocumentDecoder().generate(fresh(42), PROMPT[:, :0].expand(2, 0), max_new_tokens=asked).shape == (2, 0)
 
 
 def test_cached_equals_uncached_and_old_caches_stay() -> None:
@@ -150,6 +176,8 @@ def test_half_precision_takes_one_token_at_a_time(dtype: str) -> None:
     assert backend.logits(model, PROMPT[:, :1]).shape == (1, 1, 500)
     with pytest.raises(RuntimeError, match=r"dtype|scalar type"):
         backend.logits(model, PROMPT)
+    outcome = {T: judged(f"any_decoder B=2 T={T} {LLAMA}", dtype).outcome for T in (2, 5)}
+    assert outcome == {2: "error", 5: "error"}
 
 
 def test_it_starts_by_predicting_its_input() -> None:

@@ -1,6 +1,8 @@
 """The figures that the errata of heads, normalization placement, cache and questions give, computed anew."""
 
+import re
 from math import e, sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,11 +10,26 @@ import pytest
 
 from gaugeblock.spec import counts
 from gaugeblock.spec.cache import cache_bytes
-from gaugeblock.spec.clause import clause
+from gaugeblock.spec.clause import clause, clauses
 from gaugeblock.spec.reference.rotary import rotate
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 FAMILY = {"M": 4096, "H": 32, "K": 32, "D": 128, "E": 128}  # the width and heads of a model with 7 billion parameters
+
+
+CLAUSES = Path(__file__).resolve().parents[1] / "spec" / "clauses"
+
+
+def test_every_link_leads_to_its_clause() -> None:
+    text = (CLAUSES / "errata.md").read_text(encoding="utf-8")
+    links = re.findall(r"\[([A-Z]+(?:-[A-Z0-9]+)+)\]\((\w*\.md|)#([a-z0-9-]+)\)", text)
+    assert len(links) > 100
+    wrong = []
+    for name, file, anchor in links:
+        one = clauses().get(name)
+        if one is None or anchor != name.lower() or (file or "errata.md") != f"{one.component}.md":
+            wrong.append(name)
+    assert wrong == []
 
 
 def says(name: str, *figures: str) -> None:

@@ -7,14 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
-from jax.core import Tracer
 
+from gaugeblock.backends.jax.arrays import on_host
 from gaugeblock.spec import cache as rules
 from gaugeblock.spec.cache import Dims, KVCache
 from gaugeblock.spec.errors import DTypeError
-from gaugeblock.spec.positions import Integers
 from gaugeblock.spec.precision import FORMATS
 
 
@@ -88,7 +86,7 @@ class JaxKVCache(KVCache):
 
     def reorder(self, cache: Cache, rows: Array) -> Cache:
         rules.usable(cache.consumed, "reorder")
-        rules.reordered(cache.dims, rows.shape, rows.dtype.name, _on_host(rows))
+        rules.reordered(cache.dims, rows.shape, rows.dtype.name, on_host(rows))
         taken = self._take_rows(cache, rows)
         self._consume(cache)
         return taken
@@ -175,10 +173,3 @@ def _first(keys: Array, values: Array, length: int) -> tuple[Array, Array]:
 def _taken(held: Any, rows: Array) -> Any:
     """Every array, with these rows; None stays None."""
     return jax.tree.map(lambda x: jnp.take(x, rows, axis=0, mode="clip"), held)  # (R, ...)
-
-
-def _on_host(x: Array) -> Integers | None:
-    """The values of an array that lies on the CPU; None where they are traced, or lie on a device."""
-    if isinstance(x, Tracer) or any(d.platform != "cpu" for d in x.devices()):
-        return None
-    return np.asarray(x)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from gaugeblock.backends.torch.arrays import name_of, on_host
 from gaugeblock.spec import cache as rules
 from gaugeblock.spec.cache import Dims, KVCache
 
@@ -65,7 +65,7 @@ class TorchKVCache(KVCache):
         rules.usable(cache.consumed, "append")
         layer = rules.layer_of(cache.dims, layer, "append")
         start = cache.lengths[layer]
-        T = rules.appended(cache.dims, start, k.shape, v.shape, _kind(k), _kind(v), _kind(cache.keys[layer]))
+        T = rules.appended(cache.dims, start, k.shape, v.shape, name_of(k), name_of(v), name_of(cache.keys[layer]))
         self._write(cache, layer, start, k, v)
         cache = self._consume(cache)
         cache.lengths[layer] = start + T
@@ -80,8 +80,8 @@ class TorchKVCache(KVCache):
     def reorder(self, cache: Cache, rows: Tensor) -> Cache:
         rules.usable(cache.consumed, "reorder")
         B = cache.dims.B
-        values = _on_host(rows)
-        rules.reordered(cache.dims, rows.shape, _kind(rows), values)
+        values = on_host(rows)
+        rules.reordered(cache.dims, rows.shape, name_of(rows), values)
         # a row that there is not kills the context on CUDA
         taken = self._take_rows(cache, rows.long() if values is not None else rows.long().clamp(0, max(B - 1, 0)))
         self._consume(cache)
@@ -153,12 +153,3 @@ class TorchKVCache(KVCache):
 
     def _device(self) -> torch.device:
         return getattr(self, "device", torch.device("cpu"))
-
-
-def _on_host(x: Tensor) -> Any:
-    """The values of a tensor that lies on the CPU; None where reading them would wait for a device."""
-    return x.numpy() if x.device.type == "cpu" else None
-
-
-def _kind(x: Tensor) -> str:
-    return str(x.dtype).removeprefix("torch.")

@@ -166,7 +166,7 @@ def mapping_intact(cell: Cell, case: BlockCase) -> None:
 def remembers_nothing(cell: Cell, case: BlockCase) -> None:
     """A call gives what it gives, whatever calls of the same sizes went before."""
     cell.call(replace(case, seed=case.seed + 1))
-    right(cell, case)
+    right(cell, case, "BLOCK-STATELESS")
 
 
 def nan_propagates(cell: Cell, case: BlockCase) -> None:

@@ -87,7 +87,7 @@ class Chunk:
         if name == "bias":
             return ~(new[:, None, :, None] & real[:, None, None, :])
         if name == "logits" and self.last_only:
-            return ~np.any(new, axis=1)[:, None, None]
+            return np.logical_not(np.any(new, axis=1))[:, None, None]
         return ~new[:, None, :, None] if len(shape) == 4 else ~new[..., None]
 
 
@@ -117,6 +117,11 @@ class Session:
         self.history = History(nothing, nothing.astype(bool), memory_of(self.inputs), held)
         self._projected_once(held)
 
+    @property
+    def shows(self) -> bool:
+        """Whether the backend shows its intermediates."""
+        return isinstance(self.cell.backend, Traced)
+
     def ask(self, call: Any) -> Any:
         """Make a call that has no reason to raise."""
         return self.cell.guarded(self.case, call)
@@ -124,7 +129,7 @@ class Session:
     def shown(self, method: str, *positional: Any, **keywords: Any) -> tuple[Any, dict[str, Numpy]]:
         """What a method gives, and copies of the taps where the backend shows them."""
         backend: Any = self.cell.backend
-        if not isinstance(backend, Traced):
+        if not self.shows:
             return self.ask(lambda: getattr(backend, method)(*positional, **keywords)), {}
         result, taps = self.ask(lambda: backend.traced(method, *positional, **keywords))
         return result, {name: np.array(backend.asnumpy(x)) for name, x in taps.items()}
@@ -169,9 +174,9 @@ class Session:
         chunk = Chunk(self.case, before, ids, real, op.kind == "l")
         self.history = before.longer(ids, chunk.now.new_real, shown)
         self._of_right_kind(op, got)
-        if isinstance(backend, Traced):
+        if self.shows:
             steps_hold(self.cell, self.case, self.inputs, {**shown, "logits": got}, CLAUSES, chunk)
-        if not isinstance(backend, Traced) or (self.whole and self.cell.dtype in FULL):
+        if not self.shows or (self.whole and self.cell.dtype in FULL):
             self.open.append((got, chunk, before.ids.shape[1]))
         return got
 
@@ -181,7 +186,7 @@ class Session:
             return
         history, level = self.history, self.cell.contract().level
         mask = history.real if self.case.pads else None
-        memory = {name: history.memory.get(name) for name in ("memory", "memory_mask")}
+        memory: dict[str, Any] = dict(history.memory)
 
         @cache
         def whole(level: Level) -> Expected:
@@ -226,7 +231,7 @@ class Session:
 
     def _projected_once(self, held: Mapping[str, Numpy]) -> None:
         """Start shows the keys and values of the memory, and they are right."""
-        if not isinstance(self.cell.backend, Traced) or not self.case.remembers:
+        if not self.shows or not self.case.remembers:
             return
         steps = Projections(self.case)
         clauses = {**CLAUSES, "key": "MODEL-CROSS-ONCE", "value": "MODEL-CROSS-ONCE"}
@@ -247,7 +252,7 @@ class Projections:
 
     def free(self, inputs: Inputs, step: str, shape: tuple[int, ...]) -> Bits | None:
         mask = inputs.get("memory_mask")
-        return None if mask is None else ~np.asarray(mask, bool)[:, None, :, None]
+        return None if mask is None else np.logical_not(mask)[:, None, :, None]
 
 
 def _last(value: Numpy, err: Numpy, real: Bits) -> Expected:

@@ -66,6 +66,8 @@ def takes_the_likeliest(cell: Cell, case: GenerateCase) -> None:
     both bounds. The rows are those that the backend itself has made, so that one near-tie does not spoil the rest.
     """
     inputs, got = generated(cell, case)
+    if not case.new:
+        return
     real = np.concatenate([case.real, np.ones((case.B, case.new), bool)], axis=1)
     ids, judged = got[:, :-1], 0
     memory: dict[str, Any] = memory_of(inputs)

@@ -20,6 +20,9 @@ MODULES = (
     "attention_window",
     "attention_precision",
     "attention_calls",
+    "multihead",
+    "multihead_sight",
+    "multihead_calls",
     "positions_rotary",
     "positions_rotary_tokens",
     "positions_rotary_partial",
@@ -43,10 +46,17 @@ MODULES = (
     "feedforward_precision",
     "feedforward_elements",
     "feedforward_calls",
+    "model",
+    "model_positions",
+    "model_padding",
+    "model_memory",
+    "model_head",
+    "model_calls",
     "model_generation",
     "model_decoding",
     "cache",
     "cache_rows",
+    "cache_capacity",
     "cache_calls",
 )
 
@@ -54,8 +64,6 @@ NOT_EXPRESSIBLE: Mapping[str, str] = {
     "M04": "attention has no soft cap",
     "M07": "attention has no cache",
     "M14": "NaN and inf in a masked row are outside the contract, unless a backend declares nan_safe",
-    "M24": "the merge of heads belongs to multihead",
-    "M38": "padding becomes positions in a model; here every row brings its own",
 }
 
 

@@ -361,4 +361,4 @@ def _coarse(x: Array) -> Array:
     """x with three bits of its mantissa less."""
     mantissa, exponent = np.frexp(x.astype(np.float32))
     bits = 4 if x.dtype.itemsize == 2 else 20
-    return np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent).astype(x.dtype)
+    return np.asarray(np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)).astype(x.dtype)

@@ -1,5 +1,6 @@
 """What a backend's cache shows of itself: what it does with a consumed cache, what beyond its capacity."""
 
+from dataclasses import replace
 from typing import Any
 
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
@@ -43,8 +44,6 @@ def _raises(backend: Backend, dtype: str, feature: str) -> str:
 
 def conventions(backend: Backend, dtype: str) -> Conventions:
     """The first choice that holds; of consumed caches nothing can be said where neither does."""
-    from dataclasses import replace
-
     found, declared = backend.conventions, backend.conventions
     changes: Any = [{"capacity": value} for value in ("fixed", "grows")]
     changes += [{"consumed_cache": value} for value in ("raises", "valid", "undefined")]

@@ -58,8 +58,12 @@ def only(sublayer: str) -> Fill:
 
 
 def integers(name: str, shape: tuple[int, ...], rng: Generator) -> Numpy:
-    """Small integers: where x holds such as well every projection is exact, so that no bound hides a wrong index."""
-    return rng.integers(-2, 3, shape).astype(np.float64)
+    """Small integers: where x holds such as well every projection is exact, so that no bound hides a wrong index.
+
+    Values and outputs are positive: no sum cancels, and a bound stays small beside the result.
+    """
+    least = 1 if "value." in name or "output." in name else -2
+    return rng.integers(least, least + 5, shape).astype(np.float64)
 
 
 def even(name: str, shape: tuple[int, ...], rng: Generator) -> Numpy:
@@ -105,6 +109,6 @@ ROWS: Mapping[str, Callable[[tuple[int, ...], Generator], Numpy]] = {
     "normal": lambda shape, rng: rng.normal(size=shape),
     "scaled": lambda shape, rng: rng.normal(size=shape) * np.exp2(rng.integers(-3, 4, size=(*shape[:-1], 1))),
     "zero": lambda shape, rng: np.zeros(shape),
-    "integers": lambda shape, rng: rng.integers(-2, 3, shape).astype(np.float64),
+    "integers": lambda shape, rng: rng.integers(1, 4, shape).astype(np.float64),
     "positive": lambda shape, rng: 0.25 + np.abs(rng.normal(size=shape)),
 }

@@ -1,14 +1,18 @@
 """Malformed steps and generations."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.laws.decoding import follows
+from gaugeblock.conformance.laws.generation import takes_the_likeliest
 from gaugeblock.conformance.refusals import Malformed
 from gaugeblock.conformance.strategies.decoding import DecodeCase
+from gaugeblock.conformance.strategies.generation import GenerateCase
+from gaugeblock.conformance.strategies.model import ModelCase
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.errors import ConfigError, DTypeError, GaugeblockError, PositionError, ShapeError
 
@@ -26,10 +30,10 @@ class OfModel(Malformed):
 
     def raised(self, cell: Cell) -> Exception | None:
         """What the backend raises for the call."""
-        backend: Any = cell.backend
-        arrays = {name: backend.asarray(x.copy()) for name, x in self.case.inputs(cell.io).items()}
-        model = cell.guarded(self.case, lambda: self.case.loaded(backend, arrays))
-        cache = cell.guarded(self.case, lambda: backend.start(model, self.case.B, 4)) if self.method == "step" else None
+        backend, case = cell.backend, cell.fit(self.case)
+        arrays = {name: backend.asarray(x.copy()) for name, x in case.inputs(cell.io).items()}
+        model = cell.guarded(case, lambda: case.loaded(backend, arrays))
+        cache = cell.guarded(case, lambda: _started(backend, model)) if self.method == "step" else None
         try:
             first = [backend.asarray(x) if hasattr(x, "dtype") else x for x in self.positional]
             named = {name: backend.asarray(x) if hasattr(x, "dtype") else x for name, x in self.keywords.items()}
@@ -38,6 +42,10 @@ class OfModel(Malformed):
         except Exception as error:
             return error
         return None
+
+
+def _started(backend: Any, model: Any) -> Any:
+    return backend.start(model, SMALL.B, 4)
 
 
 def ids(*shape: int) -> Numpy:
@@ -59,7 +67,7 @@ def malformed_steps(cell: Cell) -> Iterator[OfModel]:
 
 def malformed_generations(cell: Cell) -> Iterator[OfModel]:
     """Generations without meaning."""
-    n = {"max_new_tokens": 2}
+    n: dict[str, Any] = {"max_new_tokens": 2}
     yield _of("generate", ConfigError, "the prompt has no columns", ids(2, 0), **n)
     empty = np.array([[True, True], [False, False]])
     yield _of("generate", ConfigError, "a row has no real token", ids(2, 2), token_mask=empty, **n)
@@ -71,6 +79,40 @@ def malformed_generations(cell: Cell) -> Iterator[OfModel]:
         yield _of("generate", PositionError, "an id is negative", -wrong, **n)
     yield _of("generate", ConfigError, "eos_id is not in the vocabulary", ids(2, 2), must=False, eos_id=SMALL.V, **n)
     yield _of("generate", ConfigError, "pad_id comes without an eos_id", ids(2, 2), must=False, pad_id=1, **n)
+
+
+def using(cell: Cell, feature: str) -> ModelCase:
+    """A small case of steps or of generation that uses a feature, if it is one of theirs."""
+    if feature.startswith("generate"):
+        return replace(PROMPT, **GENERATES.get(feature, {}))
+    return replace(SMALL, **STEPS.get(feature, {}))
+
+
+def try_out(cell: Cell, case: ModelCase) -> None:
+    """Make the calls of a case and judge them."""
+    if isinstance(case, GenerateCase):
+        takes_the_likeliest(cell, case)
+    elif isinstance(case, DecodeCase):
+        follows(cell, case)
+
+
+PROMPT = GenerateCase(B=2, T=3, M=4, H=2, K=1, D=2, E=3, F=3, V=5, L=1, rotary="half", activation="relu", new=3)
+
+STEPS: Mapping[str, dict[str, Any]] = {
+    "step": {"ops": "s2"},
+    "step.chunk": {"ops": "s1,s2"},
+    "step.padding": {"ops": "s3", "pads": "left"},
+    "reorder": {"ops": "s2,r1.0,s1"},
+    "reorder.batch": {"ops": "s2,r1.0.1,s1"},
+    "truncate": {"ops": "s2,t1,s1"},
+    "fork": {"ops": "s2,f,s1"},
+}
+GENERATES: Mapping[str, dict[str, Any]] = {
+    "generate": {},
+    "generate.eos": {"eos": 1},
+    "generate.pad": {"eos": 1, "pad": 2},
+    "generate.uncached": {"uncached": True},
+}
 
 
 def _of(

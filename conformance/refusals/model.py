@@ -40,12 +40,16 @@ class MalformedModel(Malformed):
         return None
 
 
+def malformed_weights(cell: Cell, case: ModelCase) -> Iterator[MalformedModel]:
+    """Weights that do not fit the configuration of a case, one at a time."""
+    case = cell.fit(case)
+    yield from _weights(cell, case, case.inputs(cell.io))
+
+
 def malformed_encoders(cell: Cell) -> Iterator[MalformedModel]:
-    """Every malformed load and call of an encoder that the backend's features allow to state."""
+    """Every malformed call of an encoder that the backend's features allow to state."""
     case = cell.fit(ENCODER)
-    arrays = case.inputs(cell.io)
-    yield from _weights(cell, case, arrays)
-    yield from _inputs(cell, case, arrays)
+    yield from _inputs(cell, case, case.inputs(cell.io))
     if offers(cell, "vectors"):
         yield from _vectors(cell, cell.fit(replace(ENCODER, vectors=True)))
     if offers(cell, "token_mask"):
@@ -53,10 +57,9 @@ def malformed_encoders(cell: Cell) -> Iterator[MalformedModel]:
 
 
 def malformed_decoders(cell: Cell) -> Iterator[MalformedModel]:
-    """Every malformed load and call of a decoder that the backend's features allow to state."""
+    """Every malformed call of a decoder that the backend's features allow to state."""
     case = cell.fit(DECODER)
     arrays = case.inputs(cell.io)
-    yield from _weights(cell, case, arrays)
     yield from _inputs(cell, case, arrays)
     if offers(cell, "token_mask"):
         yield from _masks(cell.fit(replace(DECODER, pads="left")), cell)
@@ -66,18 +69,20 @@ def malformed_decoders(cell: Cell) -> Iterator[MalformedModel]:
         yield _call(case, change(arrays, memory=memory), ConfigError, "a decoder without cross-attention has a memory")
 
 
-def outside(cell: Cell, case: ModelCase) -> Iterator[MalformedModel]:
-    """Ids that the vocabulary has not, and more tokens than a learned table has rows, where they are looked at."""
-    if cell.backend.conventions.out_of_range != "raises":
-        return
+def unknown_ids(cell: Cell, case: ModelCase) -> Iterator[MalformedModel]:
+    """Ids that the vocabulary has not, where they are looked at."""
     case = cell.fit(case)
-    if case.reads == "tokens":
+    if case.reads == "tokens" and cell.backend.conventions.out_of_range == "raises":
         arrays = case.inputs(cell.io)
         for wrong in (-1, case.V, 2**20):
             tokens = arrays["tokens"].copy()
             tokens[-1, -1] = wrong
             yield _call(case, change(arrays, tokens=tokens), PositionError, f"an id is {wrong}")
-    if offers(cell, "learned"):
+
+
+def too_many_tokens(cell: Cell, case: ModelCase) -> Iterator[MalformedModel]:
+    """More tokens than a learned table has rows, where they are counted."""
+    if offers(cell, "learned") and cell.backend.conventions.out_of_range == "raises":
         full = cell.fit(replace(case, positions="learned", max_positions=case.T - 1))
         problem = "there are more tokens than the table of positions has rows"
         yield _call(full, full.inputs(cell.io), PositionError, problem)

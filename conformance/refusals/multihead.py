@@ -59,7 +59,8 @@ def _weights(cell: Cell, case: MultiHeadCase, arrays: Inputs) -> Iterator[Malfor
         yield _call(DTypeError, f"{name} has another dtype", case, dtype, must=False)
         if w.ndim == 2:
             yield _call(ShapeError, f"{name} has a row less", case, change(arrays, **{name: w[:-1]}))
-            yield _call(ShapeError, f"{name} is transposed", case, change(arrays, **{name: w.T.copy()}))
+            if w.shape[0] != w.shape[1]:
+                yield _call(ShapeError, f"{name} is transposed", case, change(arrays, **{name: w.T.copy()}))
     extra = change(arrays, **{"gate.weight": arrays["query.weight"]})
     yield _call(ConfigError, "a weight has an unknown name", case, extra, must=False)
     bare = replace(case, bias="")

@@ -159,7 +159,7 @@ def cases(
     *,
     shapes: tuple[Shape, ...] = SHAPES[1:],
     switches: tuple[dict[str, Any], ...] = SWITCHES,
-    new: tuple[int, ...] = (3, 4),
+    new: tuple[int, ...] = (3, 4, 0, 1),
     pads: tuple[str, ...] = ("", "right", "left", "ragged"),
     uncached: tuple[bool, ...] = (False, True),
     **given: Any,

@@ -182,6 +182,7 @@ CROSS = sizes_of("""
   2  3  5  7  6  3  4  2
   3  5  4  8  2  2  4  4
   2  1  6  9  6  2  2  5
+  1  3  3  5  2  1  4  6
 """)
 LARGE = sizes_of("""
   2 17  0 16  8  2  8  5
@@ -193,7 +194,7 @@ FAR = sizes_of("""
   1 33  0  3  1  1  2  2
 """)
 LONG = POOL[1:]
-BOTH = [POOL[2], CROSS[1], POOL[3], POOL[1], CROSS[2], POOL[4], POOL[5], CROSS[3]]
+BOTH = [POOL[2], CROSS[1], POOL[3], POOL[1], CROSS[2], POOL[4], POOL[5], CROSS[3], CROSS[4]]
 EVERY = [POOL[2], POOL[3], CROSS[1], CROSS[2], POOL[0]]
 SQUARE = [POOL[2], CROSS[2], POOL[1]]
 GROUPED = [size for size in BOTH if size.H != size.K]

@@ -15,6 +15,7 @@ MODULES = (
     "attention",
     "attention_blocks",
     "attention_declared",
+    "multihead",
     "normalization",
     "positions_rotary",
     "positions",

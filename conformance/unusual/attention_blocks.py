@@ -14,17 +14,17 @@ from gaugeblock.spec.attention import Dims
 class ByBlocks(NumpyBackend):
     """Softmax and mixture go together, over blocks of keys: hidden scores are passed on as -inf in place of weights."""
 
-    block: ClassVar[int] = 16
+    size: ClassVar[int] = 16
 
     def _softmax(self, scores: Array, visible: Array) -> Array:
         return np.where(visible, scores, -np.inf)
 
     def _mix(self, d: Dims, weights: Array, v: Array) -> Array:
         wide = np.repeat(v, d.H // d.K, axis=1)
-        starts = range(0, d.S, self.block)
+        starts = range(0, d.S, self.size)
         return self._reduce(
             np.zeros((d.B, d.H, d.T, d.E), v.dtype),
-            [(weights[..., n : n + self.block], wide[:, :, n : n + self.block]) for n in starts],
+            [(weights[..., n : n + self.size], wide[:, :, n : n + self.size]) for n in starts],
         )
 
     def _reduce(self, nothing: Array, blocks: list[tuple[Array, Array]]) -> Array:
@@ -49,14 +49,14 @@ class Online(ByBlocks):
 class OnlineInSixteens(Online):
     """An online softmax over blocks of 16 keys."""
 
-    block = 16
+    size = 16
 
 
 @correct
 class OnlineInSixtyFours(Online):
     """An online softmax over blocks of 64 keys."""
 
-    block = 64
+    size = 64
 
 
 @correct
@@ -95,7 +95,7 @@ class TwoPasses(ByBlocks):
 class SplitKeys(ByBlocks):
     """Each block of keys gives a finished output; the outputs are merged through their log-sum-exp."""
 
-    block = 24
+    size = 24
 
     def _reduce(self, nothing: Array, blocks: list[tuple[Array, Array]]) -> Array:
         parts = [(nothing, np.full_like(nothing[..., :1], -np.inf)), *(self._part(*block) for block in blocks)]
@@ -117,7 +117,7 @@ class SplitKeys(ByBlocks):
 class DividedLate(ByBlocks):
     """The mixture is divided by the sum of the exponentials, not each weight."""
 
-    block = 1 << 30
+    size = 1 << 30
 
     def _reduce(self, nothing: Array, blocks: list[tuple[Array, Array]]) -> Array:
         for scores, v in blocks:
