@@ -110,7 +110,7 @@ class RowsShareTheirScale(NumpyBackend):
 
 
 @mutant(killed_by=("BLOCK-BATCH-ROWS", "BLOCK-FORMULA"))
-class FirstRowForAll(NumpyBackend):
+class FirstRowForAllInABlock(NumpyBackend):
     """Every batch row gets the feed-forward network of the first."""
 
     def _network(self, x: Array, weights: Weights, c: BlockConfig) -> Array:

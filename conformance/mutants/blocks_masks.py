@@ -118,7 +118,7 @@ class MaskDroppedWhenCausal(OtherCall):
 
 
 @mutant(killed_by=("BLOCK-MASK", "BLOCK-FORMULA"), reports=("neuro-galaxy/torch_brain#74",))
-class MaskInverted(OtherCall):
+class MaskInvertedInABlock(OtherCall):
     """True in the mask means hidden."""
 
     def _other(self, config: BlockConfig, given: Given) -> tuple[BlockConfig, Given]:
@@ -127,7 +127,7 @@ class MaskInverted(OtherCall):
 
 
 @mutant(killed_by=("BLOCK-MASK",))
-class MaskOfTheFirstHead(OtherCall):
+class MaskOfTheFirstHeadInABlock(OtherCall):
     """All heads take the mask of the first."""
 
     def _other(self, config: BlockConfig, given: Given) -> tuple[BlockConfig, Given]:

@@ -183,7 +183,7 @@ class TanhGeluForGelu(OtherNetwork):
 
 
 @mutant(killed_by=("BLOCK-FEED-FORWARD",))
-class GeluForSilu(NumpyBackend):
+class GeluForSiluInABlock(NumpyBackend):
     """GELU is computed where SiLU is configured."""
 
     def _silu(self, x: Array, beta: float) -> Array:

@@ -82,7 +82,7 @@ class PackedProjectionSplitFlat(NumpyBackend):
 
 
 @mutant(killed_by=("MHA-PROJECT",))
-class KeysAndValuesExchanged(NumpyBackend):
+class KeysAndValuesExchangedInALayer(NumpyBackend):
     """Keys are projected as values and values as keys, where their shapes allow it."""
 
     def _project(self, x: Array, weights: Weights, layer: str) -> Array:

@@ -155,7 +155,7 @@ class MaskNarrowedInPlace(WholeCall):
 
 
 @mutant(killed_by=("MHA-INPUTS-INTACT",))
-class WeightsTakenOut(WholeCall):
+class WeightsTakenOutInALayer(WholeCall):
     """Biases are taken out of the caller's mapping once they have been packed."""
 
     def _wrapped(self, x: Array, weights: Weights, config: AttentionConfig, keywords: dict[str, Any]) -> Array:
@@ -225,7 +225,7 @@ class NothingToAttendToIsNan(WholeCall):
 
 
 @mutant(killed_by=("MHA-REFUSES",))
-class MissingBiasIsZero(WholeCall):
+class MissingBiasIsZeroInALayer(WholeCall):
     """A bias that is missing is taken for zero."""
 
     def _wrapped(self, x: Array, weights: Weights, config: AttentionConfig, keywords: dict[str, Any]) -> Array:

@@ -35,7 +35,7 @@ class MaskSaysWhatIsHidden(SeesDifferently):
 
 
 @mutant(killed_by=("MHA-MASK",))
-class MaskOfTheFirstHead(SeesDifferently):
+class MaskOfTheFirstHeadInALayer(SeesDifferently):
     """The first head's mask holds for all."""
 
     def _seen(self, q: tuple[int, ...], S: int, options: dict[str, Any]) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class BlindQueriesLoseTheBias(NumpyBackend):
 
 
 @mutant(killed_by=("MHA-WINDOW",))
-class WindowByColumn(NumpyBackend):
+class WindowByColumnInALayer(NumpyBackend):
     """A window goes by column, whatever the positions are."""
 
     def _near(self, view: View, window: Window) -> Array:
@@ -178,7 +178,7 @@ class WindowReplacesTheMask(NumpyBackend):
 
 
 @mutant(killed_by=("MHA-CAUSAL",))
-class CausalByPosition(NumpyBackend):
+class CausalByPositionInALayer(NumpyBackend):
     """Causality goes by position, where positions are given."""
 
     def _visible_keys(self, view: View, window: Window | None) -> Array | None:
@@ -295,7 +295,7 @@ class PositionsForgotten(NumpyBackend):
 
 
 @mutant(killed_by=("MHA-POSITIONS", "MHA-ROTARY"), reports=("Blaizzy/mlx-vlm#1883", "rasbt/reasoning-from-scratch#33"))
-class PositionsOfTheFirstRow(NumpyBackend):
+class PositionsOfTheFirstRowInALayer(NumpyBackend):
     """The first row's positions hold for the whole batch."""
 
     def _self_attention(self, x: Array, weights: Weights, c: AttentionConfig, view: View, *rest: Any) -> Array:
