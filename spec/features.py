@@ -186,6 +186,7 @@ _STACK = {
     "rms": "RMSNorm",
     "layer": "LayerNorm",
     "gated": "gated feed-forward networks",
+    "plain": "feed-forward networks without a gate",
     **{f"activation.{name}": f"networks without a gate, with {name}" for name in ("relu", "gelu", "gelu_tanh", "silu")},
     "feed_forward.bias": "biases of the feed-forward networks",
     "embedding_scale": "an embedding that is scaled",

@@ -180,7 +180,7 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
         return tuple(made)
 
     def _scored(self, model: Model, stack: Stack, x: Array, columns: Columns, last_only: bool) -> Array:
-        x = _last(x, columns.fresh) if last_only else x
+        x = _at(x, columns.last) if last_only else x
         table = stack.weights["embedding.weight"] if model.config.tied else model.head["weight"]
         y: Array = self._tap("logits", _head(x, table, model.head.get("bias"), model.config.tied))
         return y
@@ -212,13 +212,10 @@ def _over_keys(memory: tuple[int, ...], mask: Array | None) -> Array:
 
 
 @jax.jit
-def _last(x: Array, fresh: Array) -> Array:
-    """Each row's last token, (B, T, M) -> (B, 1, M); anything where a row has none."""
+def _at(x: Array, columns: Array) -> Array:
+    """One column of each row, (B, T, M) -> (B, 1, M); zeros where there is none to take."""
     B, T, M = x.shape
-    if T == 0:
-        return jnp.zeros((B, 1, M), x.dtype)
-    last = jnp.max(jnp.where(fresh, jnp.arange(T), 0), axis=1)
-    return jnp.take_along_axis(x, last[:, None, None], axis=1)
+    return x[jnp.arange(B), columns][:, None] if T else jnp.zeros((B, 1, M), x.dtype)
 
 
 @partial(jax.jit, static_argnames="tied")

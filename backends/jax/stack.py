@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +51,8 @@ class Columns:
     fresh      bool (B, T): which of the new columns are tokens and not padding;
     real       bool (B, N): which of all N columns are;
     positions  (B, T) and keys (B, N): the number of tokens before each;
-    visible    bool (B, 1, T, N): which columns each new one sees.
+    visible    bool (B, 1, T, N): which columns each new one sees;
+    last       (B,): the last new column that is a token, 0 where none is.
     """
 
     fresh: Array
@@ -58,6 +60,7 @@ class Columns:
     positions: Array
     keys: Array
     visible: Array
+    last: Array
 
 
 class JaxStack(JaxBlock, Sinusoidal, LearnedPositions):
@@ -140,22 +143,42 @@ def whole(shape: tuple[int, ...]) -> Array:
     return placed
 
 
+def _surveyed(past: Array | None, fresh: Array, start: int, causal: bool, *reach: int) -> tuple[Array, ...]:
+    """The fields of Columns from real on; on the CPU NumPy finds them, and nothing is compiled for it."""
+    before, new = (None if x is None else on_host(x) for x in (past, fresh))
+    if new is None or (past is not None and before is None):
+        there: tuple[Array, ...] = _survey_there(past, fresh, start, causal, *reach)
+        return there
+    real = new
+    if before is not None:
+        real = before & (np.arange(before.shape[1]) < start)
+        real[:, start : start + new.shape[1]] = new
+    here: tuple[Array, ...] = jax.device_put(_survey(np, real, new, start, causal, *reach))
+    return here
+
+
 @jax.jit
-def _surveyed(
-    past: Array | None, fresh: Array, start: int, causal: bool, left: int, right: int, limit: int
-) -> tuple[Array, Array, Array, Array]:
-    """The fields of Columns behind fresh; nothing about the call but its sizes is compiled in."""
-    past = fresh if past is None else past
-    T, N = fresh.shape[1], past.shape[1]
-    columns = jnp.arange(N)
-    real = lax.dynamic_update_slice_in_dim(past & (columns < start), fresh, start, axis=1)  # (B, N)
-    keys = jnp.cumsum(real, axis=1) - real
-    positions = lax.dynamic_slice_in_dim(keys, start, T, axis=1)
+def _survey_there(past: Array | None, fresh: Array, start: int, causal: bool, *reach: int) -> tuple[Array, ...]:
+    real = fresh
+    if past is not None:
+        real = past & (jnp.arange(past.shape[1]) < start)
+        real = lax.dynamic_update_slice_in_dim(real, fresh, start, axis=1)
+    return _survey(jnp, real, fresh, start, causal, *reach)
+
+
+def _survey(
+    xp: Any, real: Any, fresh: Any, start: int, causal: bool, left: int, right: int, limit: int
+) -> tuple[Any, ...]:
+    """The same in jax.numpy or in numpy."""
+    T, columns = fresh.shape[1], xp.arange(real.shape[1])
+    keys = xp.cumsum(real, axis=1) - real  # (B, N)
+    positions = xp.take(keys, start + xp.arange(T), axis=1)
     distance = keys[:, None, None, :] - positions[:, None, :, None]  # (B, 1, T, N)
     visible = real[:, None, None, :] & (distance >= -left) & (distance <= right)
-    visible = visible & ((columns <= start + jnp.arange(T)[:, None]) | jnp.logical_not(causal))
+    visible = visible & ((columns <= start + xp.arange(T)[:, None]) | xp.logical_not(causal))
+    last = xp.max(xp.where(fresh, xp.arange(T), 0), axis=1, initial=0)
     # behind the last token of a full table a pad has no row of its own
-    return real, jnp.where(fresh, positions, jnp.minimum(positions, limit - 1)), keys, visible
+    return real, xp.where(fresh, positions, xp.minimum(positions, limit - 1)), keys, visible, last
 
 
 @jax.jit

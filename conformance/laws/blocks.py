@@ -9,6 +9,7 @@ from gaugeblock.conformance.cell import Cell, change
 from gaugeblock.conformance.laws.compositions import CLAUSES, holds, same_result, traced
 from gaugeblock.conformance.strategies.blocks import BlockCase
 from gaugeblock.spec.backend import Numpy
+from gaugeblock.spec.blocks import SUBLAYERS
 from gaugeblock.spec.precision import FLOAT64, Contract
 from gaugeblock.spec.reference.bounded import Bits, Bounded, Expected, Real, ulps
 from gaugeblock.spec.reference.multihead import view
@@ -16,17 +17,18 @@ from gaugeblock.spec.reference.program import SECOND_ORDER, first_order, local
 from gaugeblock.spec.reference.program import EXACT as OWN
 from gaugeblock.spec.traced import Traced
 
+LOUD = ("normal", *(f"only_{sublayer}" for sublayer in SUBLAYERS))
 POISON = 8.0  # hidden rows stay where their scores are finite, even as float16 sums
 
 
 def right(cell: Cell, case: BlockCase, clause: str = "") -> None:
     """The block is right, step by step or whole; a step that is not breaks this clause, or its own if none is named.
 
-    Of a black box in bfloat16 the sublayers are made quiet, since else the bound of a whole block tells nothing.
+    In bfloat16 the bound of a whole block tells nothing: of a black box the sublayers are then made quiet, and silent.
     """
-    if cell.dtype == "bfloat16" and not isinstance(cell.backend, Traced) and case.w == "normal":
-        case = replace(case, w="quiet")
-    holds(cell, case, whole=False, **(dict.fromkeys(CLAUSES, clause) if clause else {}))
+    hidden = cell.dtype == "bfloat16" and not isinstance(cell.backend, Traced) and case.w in LOUD
+    for one in [replace(case, w=w) for w in ("quiet", "closed")] if hidden else [case]:
+        holds(cell, one, whole=False, **(dict.fromkeys(CLAUSES, clause) if clause else {}))
 
 
 def is_identity(cell: Cell, case: BlockCase) -> None:
@@ -183,10 +185,14 @@ def nan_propagates(cell: Cell, case: BlockCase) -> None:
     reached = _reached(case, inputs, name, t)[b]  # (T,)
     own = (np.arange(case.B) == b)[:, None, None]
     reads, hides = own & reached[:, None], own & ~reached[:, None]
-    clean = cell.expected(case, inputs)
-    wanted = Expected(np.where(reads, np.nan, clean.value), np.where(reads, 0.0, clean.err), free=hides)
     law = f"a NaN in {name} must reach the outputs that depend on it, and no other batch row"
-    cell.against(case, cell.call(case, change(inputs, **{name: poisoned})), wanted, inputs, law)
+    got = cell.call(case, change(inputs, **{name: poisoned}))
+    if np.any(np.isnan(got) & ~own):
+        raise cell.fail(law, case, inputs=inputs, got=got)
+    clean = cell.expected(case, inputs)
+    free = hides | (np.isinf(clean.err) & ~reads)
+    wanted = Expected(np.where(reads, np.nan, clean.value), np.where(reads, 0.0, clean.err), free=free)
+    cell.against(case, got, wanted, inputs, law)
 
 
 def _reached(case: BlockCase, inputs: Inputs, name: str, column: int) -> Bits:

@@ -22,7 +22,8 @@ SHIFT = 1000  # positions that are moved together stay below the 4096 up to whic
 
 def holds_as(cell: Cell, case: MultiHeadCase, clause: str) -> None:
     """The call is right step by step, and whichever step is not breaks this clause."""
-    holds(cell, case, **dict.fromkeys(TAPS, clause))
+    clauses: dict[str, Any] = dict.fromkeys(TAPS, clause)
+    holds(cell, case, whole=False, **clauses)
 
 
 def visible(case: MultiHeadCase, inputs: Inputs) -> Bits:
@@ -50,7 +51,7 @@ def hidden_rows_are_inert(cell: Cell, case: MultiHeadCase, law: str) -> None:
     first = candidates[case.at // 2 % candidates.size]
     chosen = np.arange(d.S) == first if case.at % 2 else np.arange(d.S) >= first
     name = "context" if case.context else "x"
-    noise = case.poison * case.random("poison").normal(size=inputs[name].shape)
+    noise = np.asarray(case.poison * case.random("poison").normal(size=inputs[name].shape))
     rows = np.where(chosen[:, None], noise.astype(cell.io.dtype), inputs[name])
     blind = ~np.any(seen & chosen, axis=-1)  # (B, T)
     cell.same(case, inputs, change(inputs, **{name: case.laid_out(rows)}), law, where=blind[..., None])
@@ -87,8 +88,8 @@ def heads_are_independent(cell: Cell, case: MultiHeadCase) -> None:
     for name in weights_of(inputs):
         layer, _, _ = name.partition(".")
         if layer in columns:
-            noise = case.random(f"other {name}").normal(size=inputs[name].shape).astype(cell.io.dtype)
-            changed[name] = np.where(columns[layer], noise, inputs[name])
+            noise = np.asarray(case.random(f"other {name}").normal(size=inputs[name].shape))
+            changed[name] = np.where(columns[layer], noise.astype(cell.io.dtype), inputs[name])
     cell.same(case, inputs, changed, "a head that the output does not read must change nothing")
 
 
@@ -102,7 +103,7 @@ def agree(
     to = to or case
     first, second = cell.call(case, inputs), cell.call(to, changed)
     err = cell.expected(case, inputs).err + cell.expected(to, changed).err
-    cell.against(to, second, Expected(first.astype(np.float64), err), changed, law)
+    cell.against(case, first, Expected(second.astype(np.float64), err), inputs, law)
 
 
 def grouped_is_repeated(cell: Cell, case: MultiHeadCase) -> None:
@@ -183,7 +184,7 @@ def shift_changes_nothing(cell: Cell, case: MultiHeadCase) -> None:
 def key_bias_is_inert(cell: Cell, case: MultiHeadCase) -> None:
     """Where no key turns, the bias of the keys adds the same to all scores of a query: the softmax does not see it."""
     inputs = case.inputs(cell.io)
-    other = case.random("other").normal(size=inputs["key.bias"].shape).astype(cell.io.dtype)
+    other = np.asarray(case.random("other").normal(size=inputs["key.bias"].shape)).astype(cell.io.dtype)
     law = "the bias of the keys must change nothing where no key turns"
     agree(cell, case, inputs, change(inputs, **{"key.bias": other}), law)
 

@@ -311,6 +311,16 @@ class LastColumnsWrapAround(NumpyBackend):
         return super().step(model, tokens, cache, **options)
 
 
+@mutant(killed_by=("MODEL-STEP-REFUSES",))
+class OneRowServesTheBatch(NumpyBackend):
+    """A step of one row is taken for a step of all rows of the cache."""
+
+    def step(self, model: Model, tokens: Array, cache: Cache, **options: Any) -> tuple[Array, Cache]:
+        if tokens.ndim == 2 and len(tokens) == 1:
+            tokens = np.repeat(tokens, cache.dims.B, axis=0)
+        return super().step(model, tokens, cache, **options)
+
+
 @mutant(killed_by=("MODEL-CONSUMED",))
 class ConsumedCacheStillSteps(NumpyBackend):
     """A step does not take its cache."""

@@ -202,7 +202,7 @@ class NanReachesTheBatch(WholeCall):
 
     def _wrapped(self, x: Array, weights: Weights, config: AttentionConfig, keywords: dict[str, Any]) -> Array:
         y = self._right(x, weights, config, keywords)
-        return y + (np.sum(upcast(x)) * 0).astype(x.dtype)
+        return np.asarray(y + (np.sum(upcast(x)) * 0).astype(x.dtype))
 
 
 @mutant(killed_by=("MHA-EMPTY-AXES",))

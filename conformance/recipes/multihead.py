@@ -57,17 +57,17 @@ ROWS = ("rows", "near-rows", "rows-padded")
 
 def _itself(d: core.Dims, rng: Rng) -> Bits:
     """Every query sees one key, the one in its own column (counted round): each output is one value row."""
-    return (np.arange(d.S) == np.arange(d.T)[:, None] % max(d.S, 1))[None, None]
+    return np.asarray(np.arange(d.S) == np.arange(d.T)[:, None] % max(d.S, 1))[None, None]
 
 
 def _other(d: core.Dims, rng: Rng) -> Bits:
     """Every head of every query sees one key, any of them."""
-    return np.arange(d.S) == rng.integers(0, max(d.S, 1), (d.B, d.H, d.T, 1))
+    return np.asarray(np.arange(d.S) == rng.integers(0, max(d.S, 1), (d.B, d.H, d.T, 1)))
 
 
 def _one_head(d: core.Dims, rng: Rng) -> Bits:
     """The last head sees nothing, the others everything."""
-    return (np.arange(d.H) < d.H - 1)[None, :, None, None]
+    return np.asarray(np.arange(d.H) < d.H - 1)[None, :, None, None]
 
 
 OWN: Mapping[str, Callable[[core.Dims, Rng], Bits]] = {"itself": _itself, "other": _other, "one-head": _one_head}

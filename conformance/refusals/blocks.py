@@ -52,7 +52,7 @@ def _weights(cell: Cell, case: BlockCase, arrays: Inputs) -> Iterator[Malformed]
         yield _call(ShapeError, f"{name} has an element less", case, change(arrays, **{name: w[..., :-1]}))
         dtype = change(arrays, **{name: w.astype(_other(cell))})
         yield _call(DTypeError, f"{name} has another dtype", case, dtype, must=False)
-        if w.ndim == 2:
+        if w.ndim == 2 and w.shape[0] != w.shape[1]:
             yield _call(ShapeError, f"{name} is transposed", case, change(arrays, **{name: w.T.copy()}))
     extra = change(arrays, **{"gate_norm.weight": arrays["attention_norm.weight"]})
     yield _call(ConfigError, "a weight has an unknown name", case, extra, must=False)

@@ -173,9 +173,9 @@ def mentioned(cell: Cell, calls: Iterable[MalformedModel]) -> None:
             cell.note(f"{call.problem}: the error does not name it")
 
 
-def using(cell: Cell, feature: str) -> ModelCase:
-    """A small case that uses a feature, and otherwise only what the backend offers."""
-    case = replace(ENCODER if cell.offer == "encoder" else DECODER, **USES.get(feature, {}))
+def using(cell: Cell, feature: str, base: ModelCase | None = None) -> ModelCase:
+    """A small case that uses a feature, and otherwise only what the backend offers; base is what it starts from."""
+    case = replace(base or (ENCODER if cell.offer == "encoder" else DECODER), **USES.get(feature, {}))
     for _ in declared(cell):
         for option in sorted(set(declared(cell)) & case.used() - {feature}):
             changed = case.without(option)
@@ -208,6 +208,7 @@ USES: Mapping[str, dict[str, Any]] = {
     "rms": {"norm": "rms"},
     "layer": {"norm": "layer"},
     "gated": {"gated": True, "activation": "silu"},
+    "plain": {"gated": False},
     **{f"activation.{name}": {"gated": False, "activation": name} for name in ("relu", "gelu", "gelu_tanh", "silu")},
     "feed_forward.bias": {"ffn_bias": True},
     "embedding_scale": {"embedding_scale": 2.5},

@@ -39,6 +39,7 @@ def _architecture(case: "ModelCase") -> dict[str, bool]:
         **{name: any(block.placement == name for block in blocks) for name in PLACEMENTS},
         **{name: any(block.norm == name for block in blocks) for name in NORMS},
         "gated": case.gated,
+        "plain": not case.gated,
         **{f"activation.{name}": case.activation == name and not case.gated for name in ACTIVATIONS},
         "feed_forward.bias": case.ffn_bias,
         "tied": decodes and case.tied,
@@ -140,8 +141,10 @@ def _inner_width(case: "ModelCase") -> dict[str, Any]:
 
 
 def _other_activation(case: "ModelCase") -> dict[str, Any]:
+    """The next activation, and behind the last one a gate."""
+    last = case.activation == ACTIVATIONS[-1]
     turn = [name == case.activation for name in ACTIVATIONS].index(True) + 1
-    return {"activation": ACTIVATIONS[turn % len(ACTIVATIONS)]}
+    return {"gated": True, "activation": "silu"} if last else {"activation": ACTIVATIONS[turn]}
 
 
 def _other_kind(case: "ModelCase") -> dict[str, Any]:
@@ -163,7 +166,8 @@ NEAREST: Mapping[str, Change] = {
     "post": lambda case: {"placement": "pre", "apart": False},
     "rms": lambda case: {"norm": "layer", "apart": False},
     "layer": lambda case: {"norm": "rms", "apart": False},
-    "gated": lambda case: {"gated": False},
+    "gated": lambda case: {"gated": False, "activation": ACTIVATIONS[0]},
+    "plain": lambda case: {"gated": True, "activation": "silu"},
     **{f"activation.{name}": _other_activation for name in ACTIVATIONS},
     "feed_forward.bias": lambda case: {"ffn_bias": False},
     "tied": lambda case: {"tied": False},

@@ -161,6 +161,12 @@ class Size(NamedTuple):
     D: int
     E: int
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As a case has them; a context of no tokens is written as -1."""
+        sizes: dict[str, Any] = {name: n for name, n in self._asdict().items() if name != "S"}
+        return {**sizes, "context": True, "S": max(self.S, 0)} if self.S else sizes
+
 
 def sizes_of(text: str) -> list[Size]:
     """The sizes in a table, one on each line."""
@@ -228,9 +234,7 @@ def cases(
     """
 
     def build(size: Size, filled: tuple[str, str], **fields: Any) -> MultiHeadCase:
-        crosses = {"context": True, "S": max(size.S, 0)} if size.S else {}
-        given = {name: value for name, value in size._asdict().items() if name != "S"}
-        return MultiHeadCase(**given, **crosses, x=filled[0], w=filled[1], **fields)
+        return MultiHeadCase(**size.fields, x=filled[0], w=filled[1], **fields)
 
     return st.builds(
         build,

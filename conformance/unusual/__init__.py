@@ -16,10 +16,12 @@ MODULES = (
     "attention_blocks",
     "attention_declared",
     "multihead",
+    "model",
     "normalization",
     "positions_rotary",
     "positions",
     "feedforward",
+    "blocks",
     "cache",
 )
 

@@ -1,7 +1,7 @@
 """Models in other forms and orders, shown or not, and models of one family only, which the reference admits."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +11,9 @@ from gaugeblock.backends.numpy.model import Model
 from gaugeblock.backends.numpy.multihead import Weights
 from gaugeblock.conformance.unusual import correct
 from gaugeblock.spec.backend import Backend
-from gaugeblock.spec.config import BlockConfig, ModelConfig, StackConfig
+from gaugeblock.spec.config import ModelConfig, StackConfig
 from gaugeblock.spec.errors import Unsupported
-from gaugeblock.spec.model import Encoder
+from gaugeblock.spec.model import Decoder, Encoder
 from gaugeblock.spec.precision import HALF, Level
 
 
@@ -121,65 +121,106 @@ class EmbeddingByProduct(NumpyBackend):
         return round_once(ones.astype(upcast(table).dtype) @ upcast(table), table.dtype)
 
 
-class OneFamily(NumpyBackend):
-    """Refuses every configuration but those of one family."""
-
-    family: ClassVar[Mapping[str, Any]]
-
-    def load(self, weights: Weights, config: ModelConfig) -> Model:
-        for name, wanted in self.family.items():
-            stack = config.encoder or config.decoder
-            assert stack is not None
-            found = _found(name, config, stack, stack.block)
-            if found != wanted:
-                raise Unsupported(f"models: {name} must be {wanted}, got {found}")
-        return super().load(weights, config)
-
-
-def _found(name: str, config: ModelConfig, stack: StackConfig, block: BlockConfig) -> Any:
-    """A property of a configuration by its name, wherever it stands."""
-    places = (config, stack, block, block.attention)
-    return next(getattr(place, name) for place in places if hasattr(place, name))
-
-
-NEITHER_STACK = {"empty.batch": "a row at least", "empty.tokens": "a token at least"}
-
-
 @correct
-class LlamaLike(OneFamily):
-    """Decoders of one family only: RMSNorm before, rotation, a gate, no pads; the rest is declared and refused."""
+class BertLike(UnseenEncoder):
+    """Encoders of one family only, with pads on the right; the rest is declared and refused."""
 
-    family = {
-        "encoder": None,
-        "placement": "pre",
-        "norm": "rms",
-        "gated": True,
-        "positions": None,
-        "alibi": False,
-        "window": None,
-        "scale": None,
-        "bias": frozenset(),
-        "ffn_bias": False,
-        "embedding_norm": False,
-        "final_norm": True,
-        "head_bias": False,
-    }
     unsupported = {
-        f"decoder.{name}": "another family"
+        f"encoder.{name}": "another family"
         for name in (
-            *("memory", "post", "layer", "learned", "sinusoidal", "alibi", "positionless", "window", "scale", "bias"),
-            *(f"activation.{name}" for name in ("relu", "gelu", "gelu_tanh", "silu")),
-            *("feed_forward.bias", "embedding_norm", "final_norm.none", "head_bias", "token_mask"),
+            *("vectors", "beside_decoder", "pre", "rms", "gated", "activation.relu", "activation.gelu_tanh"),
+            *("activation.silu", "sinusoidal", "rotary", "alibi", "positionless", "window", "scale", "grouped"),
+            *("value_width", "inner_width", "bias.some", "final_norm", "embedding_scale"),
+            *("padding.left", "padding.middle", "padding.rows"),
         )
     }
 
-    def load(self, weights: Weights, config: ModelConfig) -> Model:
-        stack = config.decoder
-        if stack is not None and stack.block.attention.rotary is None:
-            raise Unsupported("models: positions are told by rotation")
-        return super().load(weights, config)
+    def load(self, weights: Mapping[str, Array], config: ModelConfig) -> Any:
+        stack = config.encoder
+        if stack is None or config.decoder is not None:
+            raise Unsupported("models: encoders only")
+        block, c = stack.block, stack.block.attention
+        found = {
+            "norms": (block.norm, block.placement, stack.final_norm) == ("layer", "post", False),
+            "networks": (block.activation, block.gated) == ("gelu", False),
+            "positions": stack.positions == "learned" and c.rotary is None and not c.alibi,
+            "inputs": stack.inputs == "ids" and stack.embedding_scale == 1,
+            "heads": c.heads == c.kv_heads and c.head_width == c.value_width and c.heads * c.head_width == c.width,
+            "biases": len(c.bias) in (0, 4),
+            "scores": c.window is None and c.scale is None,
+        }
+        if not all(found.values()):
+            raise Unsupported(f"models: {', '.join(name for name, fits in found.items() if not fits)}")
+        return self.inner.load(weights, config)
 
-    def logits(self, model: Model, tokens: Array, *, last_only: bool = False, **others: Any) -> Array:
-        if any(x is not None for x in others.values()):
-            raise Unsupported(f"models: no {', '.join(others)}")
-        return super().logits(model, tokens, last_only=last_only)
+    def encode(self, model: Any, tokens_or_vectors: Array, *, token_mask: Array | None = None) -> Array:
+        made = super().encode(model, tokens_or_vectors, token_mask=token_mask)
+        if token_mask is not None and token_mask.size:
+            before = np.logical_and.accumulate(token_mask, axis=1)
+            if np.any(token_mask != before) or not np.all(token_mask[:, 0]):
+                raise Unsupported("models: pads on the right only")
+        return made
+
+
+@correct
+class LlamaLike(Decoder, Backend):
+    """Decoders of one family only, without pads; the rest is declared and refused."""
+
+    dtypes = NumpyBackend.dtypes
+    unsupported = {
+        f"decoder.{name}": "another family"
+        for name in (
+            *("memory", "memory_mask", "post", "layer", "learned", "sinusoidal", "alibi", "positionless", "window"),
+            *("scale", "bias", "feed_forward.bias", "embedding_norm", "embedding_scale", "final_norm.none"),
+            *("head_bias", "token_mask", "plain"),
+        )
+    }
+
+    def __init__(self, variant: str = "") -> None:
+        super().__init__(variant)
+        self.inner = NumpyBackend()
+
+    def load(self, weights: Mapping[str, Array], config: ModelConfig) -> Any:
+        stack = config.decoder
+        if stack is None or config.encoder is not None:
+            raise Unsupported("models: decoders only")
+        block, c = stack.block, stack.block.attention
+        found = {
+            "norms": (block.norm, block.placement, stack.final_norm) == ("rms", "pre", True)
+            and not stack.embedding_norm,
+            "networks": block.gated and not block.ffn_bias,
+            "positions": stack.positions is None and c.rotary is not None and not c.alibi,
+            "inputs": stack.embedding_scale == 1,
+            "heads": not c.bias and not config.head_bias,
+            "scores": c.window is None and c.scale is None,
+        }
+        if not all(found.values()):
+            raise Unsupported(f"models: {', '.join(name for name, fits in found.items() if not fits)}")
+        return self.inner.load(weights, config)
+
+    def logits(self, model: Any, tokens: Array, *, last_only: bool = False) -> Array:  # type: ignore[override]
+        return self.inner.logits(model, tokens, last_only=last_only)
+
+    def start(self, model: Any, batch: int, capacity: int) -> Any:  # type: ignore[override]
+        return self.inner.start(model, batch, capacity)
+
+    def step(self, model: Any, tokens: Array, cache: Any, *, last_only: bool = False) -> Any:  # type: ignore[override]
+        return self.inner.step(model, tokens, cache, last_only=last_only)
+
+    def reorder(self, cache: Any, rows: Array) -> Any:
+        return self.inner.reorder(cache, rows)
+
+    def truncate(self, cache: Any, length: int) -> Any:
+        return self.inner.truncate(cache, length)
+
+    def fork(self, cache: Any) -> Any:
+        return self.inner.fork(cache)
+
+    def cache_nbytes(self, cache: Any) -> int:
+        return self.inner.cache_nbytes(cache)
+
+    def cache_length(self, cache: Any) -> int:
+        return self.inner.cache_length(cache)
+
+    def generate(self, model: Any, tokens: Array, **options: Any) -> Array:
+        return self.inner.generate(model, tokens, **options)

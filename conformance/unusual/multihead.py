@@ -158,7 +158,7 @@ class PlainSelfAttention(NumpyBackend):
         "multihead.alibi": "rotation only",
         "multihead.window": "no window",
         "multihead.mask.heads": "one mask for all heads",
-        "multihead.mask+causal": "one of them",
+        "multihead.causal+mask": "one of them",
         "multihead.positions.rows": "one row of positions",
         "multihead.rotary.interleaved": "halves only",
         "multihead.rotary.partial": "whole heads only",

@@ -1,0 +1,64 @@
+"""What a backend's blocks show of themselves, by the bound of each level."""
+
+from collections.abc import Iterator
+
+from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
+from gaugeblock.conformance.laws.blocks import right
+from gaugeblock.conformance.refusals.blocks import using
+from gaugeblock.conformance.strategies.blocks import SIZES, BlockCase
+from gaugeblock.spec.backend import Backend
+from gaugeblock.spec.conventions import Conventions
+from gaugeblock.spec.features import FEATURES
+from gaugeblock.spec.precision import Level
+
+CONVENTIONS: tuple[str, ...] = ()
+
+
+def conventions(backend: Backend, dtype: str) -> Conventions:
+    """Blocks know no conventions: what is declared stays."""
+    return backend.conventions
+
+
+def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
+    """Each feature whose call raises, with the error's first line."""
+    found: dict[str, str] = {}
+    cell = Cell(backend, "blocks", dtype, offer="block")
+    for name in (n.removeprefix("block.") for n in FEATURES if n.startswith("block.")):
+        backend.unsupported = {**backend.unsupported, **found}
+        error = _raises(cell, using(cell, name))
+        if error:
+            found[f"block.{name}"] = error
+    return found
+
+
+def _raises(cell: Cell, case: BlockCase) -> str:
+    try:
+        cell.call(case)
+    except BackendRaised as raised:
+        return f"{type(raised.cause).__name__}: {str(raised.cause).strip().splitlines()[0][:80]}"
+    except Nonconformance:
+        return ""
+    return ""
+
+
+def level(backend: Backend, dtype: str) -> Level | None:
+    """The tightest level at which every case holds."""
+    return next((level for level in sorted(Level, reverse=True) if _holds(backend, dtype, level)), None)
+
+
+def _holds(backend: Backend, dtype: str, level: Level) -> bool:
+    cell = Cell(backend, "blocks", dtype, offer="block")
+    cell.level = level
+    try:
+        for case in map(cell.fit, _cases()):
+            right(cell, case)
+    except (BackendRaised, Nonconformance):
+        return False
+    return True
+
+
+def _cases() -> Iterator[BlockCase]:
+    for seed, size in enumerate(SIZES):
+        for w in ("normal", "closed", "quiet"):
+            for placement in ("pre", "post"):
+                yield BlockCase(**size._asdict(), cross=True, placement=placement, w=w, bias="all", seed=seed)
