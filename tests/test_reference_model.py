@@ -90,14 +90,14 @@ def smol() -> ModelConfig:
     inner = AttentionConfig(
         width=18, heads=9, kv_heads=3, head_width=2, value_width=2, rotary=RotaryConfig(base=100000.0)
     )
-    block = BlockConfig(attention=inner, causal=True, norm="rms", eps=1e-5, ffn_width=48)
-    return ModelConfig(decoder=StackConfig(block=block, layers=3, vocabulary=31), tied=True)
+    block = BlockConfig(attention=inner, causal=True, norm="rms", eps=1e-5, ffn_width=20)
+    return ModelConfig(decoder=StackConfig(block=block, layers=2, vocabulary=31), tied=True)
 
 
 def mini() -> ModelConfig:
     """An encoder like MiniLM: LayerNorm behind, learned positions, a norm of the embedding, GELU, biases everywhere."""
     every: frozenset[Any] = frozenset({"query", "key", "value", "output"})
-    inner = AttentionConfig(width=24, heads=6, kv_heads=6, head_width=4, value_width=4, bias=every)
+    inner = AttentionConfig(width=12, heads=6, kv_heads=6, head_width=2, value_width=2, bias=every)
     block = BlockConfig(
         attention=inner,
         norm="layer",
@@ -105,7 +105,7 @@ def mini() -> ModelConfig:
         placement="post",
         activation="gelu",
         gated=False,
-        ffn_width=96,
+        ffn_width=20,
         ffn_bias=True,
     )
     stack = StackConfig(
@@ -122,8 +122,8 @@ def mini() -> ModelConfig:
 
 def whisper() -> ModelConfig:
     """Like Whisper: an encoder of vectors with sinusoids, a decoder with a learned table, biases but for the keys."""
-    inner = AttentionConfig(width=24, heads=6, kv_heads=6, head_width=4, value_width=4, bias=NOT_THE_KEYS)
-    block = BlockConfig(attention=inner, norm="layer", activation="gelu", gated=False, ffn_width=96, ffn_bias=True)
+    inner = AttentionConfig(width=12, heads=6, kv_heads=6, head_width=2, value_width=2, bias=NOT_THE_KEYS)
+    block = BlockConfig(attention=inner, norm="layer", activation="gelu", gated=False, ffn_width=20, ffn_bias=True)
     encoder = StackConfig(block=block, layers=2, inputs="vectors", positions="sinusoidal")
     decoder = StackConfig(
         block=replace(block, causal=True, cross=inner),
@@ -188,4 +188,4 @@ def test_what_is_heard_is_written(backend: Any) -> None:
     memory, _ = traced(cell, hear, inputs)
     weights = weights_of(inputs)
     cell.judge(write, {**weights, "tokens": write.inputs(cell.io)["tokens"], "memory": memory})
-    assert reference.encode(weights, hear.model, inputs["vectors"]).value.shape == memory.shape == (2, 7, 24)
+    assert reference.encode(weights, hear.model, inputs["vectors"]).value.shape == memory.shape == (2, 7, 12)

@@ -87,8 +87,8 @@ class Chunk:
         if name == "bias":
             return ~(new[:, None, :, None] & real[:, None, None, :])
         if name == "logits" and self.last_only:
-            return np.logical_not(np.any(new, axis=1))[:, None, None]
-        return ~new[:, None, :, None] if len(shape) == 4 else ~new[..., None]
+            return np.asarray(~np.any(new, axis=1, keepdims=True)[..., None])
+        return np.logical_not(new[:, None, :, None] if len(shape) == 4 else new[..., None])
 
 
 @dataclass

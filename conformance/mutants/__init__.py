@@ -59,6 +59,7 @@ MODULES = (
     "model_calls",
     "model_generation",
     "model_decoding",
+    "model_decoding_cache",
     "cache",
     "cache_rows",
     "cache_capacity",

@@ -245,7 +245,9 @@ class CrossTakesTheSelfWeights(NumpyBackend):
 
     def block(self, x: Array, weights: Weights, config: BlockConfig, **given: Any) -> Array:
         own = {
-            name: weights.get(name.replace("cross.", "attention."), w) if name.startswith(("cross.key", "cross.val")) else w
+            name: weights.get(name.replace("cross.", "attention."), w)
+            if name.startswith(("cross.key", "cross.val"))
+            else w
             for name, w in weights.items()
         }
         return super().block(x, own, config, **given)

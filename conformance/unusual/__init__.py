@@ -12,6 +12,7 @@ from gaugeblock.spec.components import COMPONENTS
 B = TypeVar("B", bound=type[Backend])
 
 MODULES = (
+    "model_decoding",
     "attention",
     "attention_blocks",
     "attention_declared",

@@ -24,7 +24,7 @@ class Text:
 
     ids: Array
     real: Array
-    memory: Mapping[str, Array]
+    memory: Mapping[str, Any]
     capacity: int
     consumed: bool = False
 

@@ -1,0 +1,56 @@
+"""The three backends on the same models of random configurations: as near to one another as their bounds allow."""
+
+import os
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.checks import quiet
+from gaugeblock.conformance.load import load
+from gaugeblock.conformance.strategies import Draw
+from gaugeblock.conformance.strategies.model import FEW, ModelCase, cases
+
+MODELS = int(os.environ.get("GAUGEBLOCK_MODELS", "30"))  # 200 where time is no matter
+
+
+@pytest.fixture(scope="module")
+def cells() -> list[Cell]:
+    names = ("numpy", "torch", "jax")
+    for name in names:
+        pytest.importorskip(name)
+    return [Cell(load(name), "model", "float32", offer="decoder") for name in names]
+
+
+def test_random_models_agree(cells: list[Cell]) -> None:
+    """|a - b| is at most the sum of the two bounds, at every real token of every pair."""
+    seen: list[ModelCase] = []
+
+    @settings(
+        max_examples=MODELS,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases(Draw(), sizes=FEW, kind=("decoder", "encoder", "both"), encode=(False, True)))
+    def example(case: ModelCase) -> None:
+        seen.append(case)
+        agree(cells, case)
+
+    with quiet():
+        example()
+    assert len(seen) >= min(MODELS, 25) and {case.kind for case in seen} == {"decoder", "encoder", "both"}
+
+
+def agree(cells: list[Cell], case: ModelCase) -> None:
+    inputs = case.inputs(cells[0].io)
+    results: list[Any] = [cell.call(case, inputs).astype(np.float64) for cell in cells]
+    expected = cells[0].expected(case, inputs)
+    judged = ~np.broadcast_to(expected.free, results[0].shape)
+    for a, b in combinations(results, 2):
+        assert np.all(np.abs(a - b)[judged] <= 2 * expected.err[judged]), str(case)
