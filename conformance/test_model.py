@@ -4,20 +4,9 @@ from functools import partial
 
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import checks
-from gaugeblock.conformance.laws import inputs_intact, model
-from gaugeblock.conformance.refusals import named, refused, unsupported
-from gaugeblock.conformance.refusals.model import (
-    DECODER,
-    ENCODER,
-    malformed_decoders,
-    malformed_encoders,
-    malformed_weights,
-    mentioned,
-    too_many_tokens,
-    unknown_ids,
-    using,
-)
-from gaugeblock.conformance.strategies.model import FEW, LONG, NOTHING, PADDED, ModelCase, cases
+from gaugeblock.conformance.laws import model
+from gaugeblock.conformance.laws import model_values as values
+from gaugeblock.conformance.strategies.model import FEW, LONG, PADDED, ModelCase, cases
 
 encoder = partial(checks, component="model", offer="encoder", case_type=ModelCase)
 decoder = partial(checks, component="model", offer="decoder", case_type=ModelCase)
@@ -95,26 +84,6 @@ def test_head_adds_its_bias(cell: Cell, case: ModelCase) -> None:
     model.reads_only_its_rows(cell, case)
 
 
-@encoder("MODEL-STATELESS", cases=few_encoders, effort=0.3)
-def test_encoder_keeps_no_state(cell: Cell, case: ModelCase) -> None:
-    model.keeps_no_state(cell, case)
-
-
-@decoder("MODEL-STATELESS", cases=few_decoders, effort=0.3)
-def test_decoder_keeps_no_state(cell: Cell, case: ModelCase) -> None:
-    model.keeps_no_state(cell, case)
-
-
-@encoder("MODEL-NONFINITE", needs=("vectors",), cases=partial(few_encoders, vectors=(True,)), effort=0.3)
-def test_nan_in_a_vector_stays_in_its_row(cell: Cell, case: ModelCase) -> None:
-    model.nan_stays(cell, case)
-
-
-@decoder("MODEL-NONFINITE", needs=("memory",), cases=partial(few_decoders, kind=("both",)), effort=0.3)
-def test_nan_in_a_memory_stays_in_its_row(cell: Cell, case: ModelCase) -> None:
-    model.nan_stays(cell, case)
-
-
 @encoder(
     "MODEL-EQUIVARIANT",
     needs=("positionless",),
@@ -122,12 +91,12 @@ def test_nan_in_a_memory_stays_in_its_row(cell: Cell, case: ModelCase) -> None:
     effort=0.5,
 )
 def test_encoder_without_positions_is_equivariant(cell: Cell, case: ModelCase) -> None:
-    model.is_equivariant(cell, case)
+    values.is_equivariant(cell, case)
 
 
 @encoder("MODEL-ORDER", cases=partial(few_encoders, positions=("learned", "sinusoidal"), **NONE), effort=0.2)
 def test_encoder_with_positions_knows_the_order(cell: Cell, case: ModelCase) -> None:
-    model.knows_the_order(cell, case)
+    values.knows_the_order(cell, case)
 
 
 @decoder(
@@ -136,32 +105,32 @@ def test_encoder_with_positions_knows_the_order(cell: Cell, case: ModelCase) -> 
     effort=0.2,
 )
 def test_causal_decoder_knows_the_order(cell: Cell, case: ModelCase) -> None:
-    model.knows_the_order(cell, case)
+    values.knows_the_order(cell, case)
 
 
 @encoder("MODEL-REACH", cases=partial(encoders, sizes=LONG, window=(None,), **NONE), effort=0.3)
 def test_last_token_reaches_the_first_row(cell: Cell, case: ModelCase) -> None:
-    model.reaches_the_first(cell, case)
+    values.reaches_the_first(cell, case)
 
 
 @encoder("MODEL-PADDING", "MODEL-POSITIONS", needs=("token_mask",), cases=partial(few_encoders, **PADS), effort=0.4)
 def test_padded_row_is_encoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
-    model.is_as_if_alone(cell, case)
+    values.is_as_if_alone(cell, case)
 
 
 @decoder("MODEL-PADDING", "MODEL-POSITIONS", needs=("token_mask",), cases=partial(few_decoders, **PADS), effort=0.4)
 def test_padded_row_is_decoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
-    model.is_as_if_alone(cell, case)
+    values.is_as_if_alone(cell, case)
 
 
 @encoder("MODEL-BATCH", cases=partial(few_encoders, **NONE), effort=0.2)
 def test_batch_row_is_encoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
-    model.is_as_if_alone(cell, case)
+    values.is_as_if_alone(cell, case)
 
 
 @decoder("MODEL-BATCH", cases=partial(few_decoders, **NONE), effort=0.2)
 def test_batch_row_is_decoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
-    model.is_as_if_alone(cell, case)
+    values.is_as_if_alone(cell, case)
 
 
 @encoder(
@@ -171,7 +140,7 @@ def test_batch_row_is_decoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
     effort=0.3,
 )
 def test_pads_take_no_row_of_the_encoder_s_table(cell: Cell, case: ModelCase) -> None:
-    model.is_right(cell, model.with_a_tight_table(case))
+    values.is_right(cell, values.with_a_tight_table(case))
 
 
 @decoder(
@@ -181,175 +150,49 @@ def test_pads_take_no_row_of_the_encoder_s_table(cell: Cell, case: ModelCase) ->
     effort=0.3,
 )
 def test_pads_take_no_row_of_the_decoder_s_table(cell: Cell, case: ModelCase) -> None:
-    model.is_right(cell, model.with_a_tight_table(case))
+    values.is_right(cell, values.with_a_tight_table(case))
 
 
 @decoder("MODEL-LAST-ONLY", needs=("last_only",), cases=partial(few_decoders, last_only=(True,)), effort=0.4)
 def test_last_only_follows_the_last_real_token(cell: Cell, case: ModelCase) -> None:
-    model.is_right(cell, case, logits="MODEL-LAST-ONLY")
+    values.is_right(cell, case, logits="MODEL-LAST-ONLY")
 
 
 @decoder("MODEL-MEMORY", needs=("memory",), cases=partial(few_decoders, kind=("both",)), effort=0.4)
 def test_decoder_reads_its_memory(cell: Cell, case: ModelCase) -> None:
-    model.is_right_as_a_whole(cell, case)
+    values.is_right_as_a_whole(cell, case)
 
 
 @encoder("MODEL-EMBEDDING", "MODEL-NORMS", needs=("layers.none",), cases=partial(few_encoders, L=(0,)), effort=0.4)
 def test_encoder_without_layers(cell: Cell, case: ModelCase) -> None:
-    model.is_right(cell, case)
+    values.is_right(cell, case)
 
 
 @decoder("MODEL-EMBEDDING", "MODEL-NORMS", needs=("layers.none",), cases=partial(few_decoders, L=(0,)), effort=0.4)
 def test_decoder_without_layers(cell: Cell, case: ModelCase) -> None:
-    model.is_right(cell, case)
+    values.is_right(cell, case)
 
 
 @encoder("MODEL-ENCODE", "MODEL-EMBEDDING", "MODEL-POSITIONS", "MODEL-NORMS", cases=encoders)
 def test_any_encoder(cell: Cell, case: ModelCase) -> None:
-    model.is_right(cell, case, whole=True)
+    values.is_right(cell, case, whole=True)
 
 
 @decoder("MODEL-LOGITS", "MODEL-EMBEDDING", "MODEL-POSITIONS", "MODEL-NORMS", cases=decoders)
 def test_any_decoder(cell: Cell, case: ModelCase) -> None:
-    model.is_right(cell, case, whole=True)
+    values.is_right(cell, case, whole=True)
 
 
 @encoder("MODEL-ENCODE", cases=few_encoders, effort=0.3)
 def test_encoding_as_a_whole(cell: Cell, case: ModelCase) -> None:
-    model.is_right_as_a_whole(cell, case)
+    values.is_right_as_a_whole(cell, case)
 
 
 @encoder("MODEL-STACK", cases=partial(few_encoders, L=(2,)), effort=0.2)
 def test_layers_of_an_encoder(cell: Cell, case: ModelCase) -> None:
-    model.is_right_as_a_whole(cell, case)
+    values.is_right_as_a_whole(cell, case)
 
 
 @decoder("MODEL-STACK", cases=partial(few_decoders, L=(2,)), effort=0.2)
 def test_layers_of_a_decoder(cell: Cell, case: ModelCase) -> None:
-    model.is_right_as_a_whole(cell, case)
-
-
-@encoder("MODEL-STRIDES", cases=partial(few_encoders, layout=("strided", "transposed")), effort=0.2)
-def test_encoder_of_views(cell: Cell, case: ModelCase) -> None:
-    model.is_right_as_a_whole(cell, case)
-
-
-@decoder("MODEL-STRIDES", cases=partial(few_decoders, layout=("strided", "transposed")), effort=0.2)
-def test_decoder_of_views(cell: Cell, case: ModelCase) -> None:
-    model.is_right_as_a_whole(cell, case)
-
-
-@encoder("MODEL-SHAPES", "MODEL-DTYPE", cases=few_encoders, effort=0.3)
-def test_shape_and_dtype_of_an_encoding(cell: Cell, case: ModelCase) -> None:
-    cell.call(case)
-
-
-@decoder("MODEL-SHAPES", "MODEL-DTYPE", cases=few_decoders, effort=0.3)
-def test_shape_and_dtype_of_logits(cell: Cell, case: ModelCase) -> None:
-    cell.call(case)
-
-
-@encoder("MODEL-EMPTY", needs=("empty.batch", "empty.tokens"), cases=partial(encoders, sizes=NOTHING), effort=0.3)
-def test_encoder_of_nothing(cell: Cell, case: ModelCase) -> None:
-    cell.call(case)
-
-
-@decoder("MODEL-EMPTY", needs=("empty.batch", "empty.tokens"), cases=partial(decoders, sizes=NOTHING), effort=0.3)
-def test_decoder_of_nothing(cell: Cell, case: ModelCase) -> None:
-    cell.call(case)
-
-
-@decoder(
-    "MODEL-EMPTY",
-    needs=("memory", "empty.memory"),
-    cases=partial(few_decoders, kind=("both",), S=(0,), memory_pads=("", "full")),
-    effort=0.2,
-)
-def test_decoder_without_a_memory_to_read(cell: Cell, case: ModelCase) -> None:
-    model.is_right(cell, case)
-
-
-@encoder("MODEL-INPUTS-INTACT", cases=few_encoders, effort=0.3)
-def test_encoder_writes_to_no_input(cell: Cell, case: ModelCase) -> None:
-    inputs_intact(cell, case)
-    model.mapping_intact(cell, case)
-
-
-@decoder("MODEL-INPUTS-INTACT", cases=few_decoders, effort=0.3)
-def test_decoder_writes_to_no_input(cell: Cell, case: ModelCase) -> None:
-    inputs_intact(cell, case)
-    model.mapping_intact(cell, case)
-
-
-@encoder("MODEL-TAPS", cases=few_encoders, effort=0.2)
-def test_traced_encoder_is_the_same(cell: Cell, case: ModelCase) -> None:
-    model.shows_the_same(cell, case)
-
-
-@decoder("MODEL-TAPS", cases=few_decoders, effort=0.2)
-def test_traced_decoder_is_the_same(cell: Cell, case: ModelCase) -> None:
-    model.shows_the_same(cell, case)
-
-
-@encoder("MODEL-WEIGHTS")
-def test_weights_that_do_not_fit_an_encoder_are_refused(cell: Cell) -> None:
-    refused(cell, malformed_weights(cell, ENCODER))
-
-
-@decoder("MODEL-WEIGHTS")
-def test_weights_that_do_not_fit_a_decoder_are_refused(cell: Cell) -> None:
-    refused(cell, malformed_weights(cell, DECODER))
-
-
-@encoder("MODEL-REFUSES")
-def test_malformed_encodings_are_refused(cell: Cell) -> None:
-    refused(cell, malformed_encoders(cell))
-
-
-@decoder("MODEL-REFUSES")
-def test_malformed_logits_are_refused(cell: Cell) -> None:
-    refused(cell, malformed_decoders(cell))
-
-
-@encoder("MODEL-IDS")
-def test_encoder_refuses_unknown_ids(cell: Cell) -> None:
-    refused(cell, unknown_ids(cell, ENCODER))
-
-
-@decoder("MODEL-IDS")
-def test_decoder_refuses_unknown_ids(cell: Cell) -> None:
-    refused(cell, unknown_ids(cell, DECODER))
-
-
-@encoder("MODEL-ROOM")
-def test_encoder_refuses_more_tokens_than_positions(cell: Cell) -> None:
-    refused(cell, too_many_tokens(cell, ENCODER))
-
-
-@decoder("MODEL-ROOM")
-def test_decoder_refuses_more_tokens_than_positions(cell: Cell) -> None:
-    refused(cell, too_many_tokens(cell, DECODER))
-
-
-@encoder("MODEL-ERRORS")
-def test_refused_encodings_name_the_error(cell: Cell) -> None:
-    wrong = malformed_weights(cell, ENCODER)
-    named(cell, [*wrong, *malformed_encoders(cell), *unknown_ids(cell, ENCODER), *too_many_tokens(cell, ENCODER)])
-    mentioned(cell, malformed_weights(cell, ENCODER))
-
-
-@decoder("MODEL-ERRORS")
-def test_refused_logits_name_the_error(cell: Cell) -> None:
-    wrong = malformed_weights(cell, DECODER)
-    named(cell, [*wrong, *malformed_decoders(cell), *unknown_ids(cell, DECODER), *too_many_tokens(cell, DECODER)])
-    mentioned(cell, malformed_weights(cell, DECODER))
-
-
-@encoder("MODEL-UNSUPPORTED")
-def test_unsupported_encoders_are_refused(cell: Cell) -> None:
-    unsupported(cell, using)
-
-
-@decoder("MODEL-UNSUPPORTED")
-def test_unsupported_decoders_are_refused(cell: Cell) -> None:
-    unsupported(cell, using)
+    values.is_right_as_a_whole(cell, case)

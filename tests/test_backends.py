@@ -105,6 +105,14 @@ def test_every_bit_pattern_of_half_precision_crosses(backend: Backend) -> None:
         assert np.isnan(back.astype(np.float32)[~numbers]).all()
 
 
+def test_differences_of_unsigned_positions_do_not_wrap(backend: Backend) -> None:
+    i, j = (backend.asarray(np.arange(n, dtype=np.uint8)) for n in (3, 5))
+    alibi: Any = backend
+    bias = backend.asnumpy(alibi.alibi_bias(1, i, j))[0, 0]
+    away = np.abs(np.arange(3)[:, None] - np.arange(5))
+    assert np.array_equal(bias, -away / 256)
+
+
 def test_what_comes_back_outlives_what_was_given(backend: Backend) -> None:
     q = np.ones((1, 1, 2, 2), np.float32)
     attention: Any = backend

@@ -68,7 +68,8 @@ def _rows(table: Array, positions: Array) -> Array:
 
 @partial(jax.jit, static_argnames="dtype")
 def _bias(slopes: Array, query: Array, key: Array, dtype: str) -> Array:
-    distance = jnp.abs(jnp.atleast_2d(query)[:, None, :, None] - jnp.atleast_2d(key)[:, None, None, :])
+    i, j = (jnp.atleast_2d(p).astype(jnp.int32) for p in (query, key))  # unsigned differences would wrap
+    distance = jnp.abs(i[:, None, :, None] - j[:, None, None, :])
     return (-slopes[:, None, None] * distance.astype(slopes.dtype)).astype(dtype)
 
 

@@ -1,4 +1,4 @@
-"""The laws of encoders and decoders that are more than one comparison with the reference."""
+"""The laws of encoders and decoders that hold bit for bit, and what their calls leave alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -8,17 +8,13 @@ import numpy as np
 
 from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.cell import Cell, change
-from gaugeblock.conformance.laws.compositions import holds, same_result
-from gaugeblock.conformance.refusals import offers
+from gaugeblock.conformance.laws.compositions import same_result
 from gaugeblock.conformance.strategies.compositions import weights_of
 from gaugeblock.conformance.strategies.model import ModelCase
-from gaugeblock.conformance.verdict import same_bits
 from gaugeblock.spec.backend import Backend, Numpy
 from gaugeblock.spec.precision import FORMATS
 from gaugeblock.spec.reference.bounded import Bits, Expected
 from gaugeblock.spec.traced import Traced
-
-FULL = ("float64", "float32")  # where the first-order bound is always a number
 
 
 def looks_at_no_later_token(cell: Cell, case: ModelCase) -> None:
@@ -26,7 +22,7 @@ def looks_at_no_later_token(cell: Cell, case: ModelCase) -> None:
     inputs = case.inputs(cell.io)
     columns = np.arange(case.T)
     from_here = 1 + case.at % max(case.T - 1, 1)
-    changed = change(inputs, tokens=np.where(columns >= from_here, _others(case, inputs["tokens"]), inputs["tokens"]))
+    changed = change(inputs, tokens=np.where(columns >= from_here, others(case, inputs["tokens"]), inputs["tokens"]))
     where = case.real & (columns < from_here)
     cell.same(case, inputs, changed, "a later token must change nothing", where=where[..., None])
 
@@ -36,19 +32,19 @@ def ignores_pads(cell: Cell, case: ModelCase) -> None:
     inputs = case.inputs(cell.io)
     changed = dict(inputs)
     if case.reads == "tokens":
-        ids = case.hidden_ids(inputs["tokens"], case.real) if case.outside else _others(case, inputs["tokens"])
+        ids = case.hidden_ids(inputs["tokens"], case.real) if case.outside else others(case, inputs["tokens"])
         changed["tokens"] = np.where(case.real, inputs["tokens"], ids)
         inputs = change(inputs, tokens=np.where(case.real, inputs["tokens"], inputs["tokens"] % case.V))
     else:
-        changed["vectors"] = _replaced(cell, case, "vectors", inputs, case.real)
-    cell.same(case, inputs, changed, "what stands at a pad must change nothing", where=_promised(case))
+        changed["vectors"] = replaced(cell, case, "vectors", inputs, case.real)
+    cell.same(case, inputs, changed, "what stands at a pad must change nothing", where=promised(case))
 
 
 def ignores_pads_of_the_memory(cell: Cell, case: ModelCase) -> None:
     """Whatever stands at the pads of the memory, the logits stay as they are, bit for bit."""
     inputs = case.inputs(cell.io)
-    changed = change(inputs, memory=_replaced(cell, case, "memory", inputs, inputs["memory_mask"]))
-    cell.same(case, inputs, changed, "what stands at a pad of the memory must change nothing", where=_promised(case))
+    changed = change(inputs, memory=replaced(cell, case, "memory", inputs, inputs["memory_mask"]))
+    cell.same(case, inputs, changed, "what stands at a pad of the memory must change nothing", where=promised(case))
 
 
 def keeps_rows_apart(cell: Cell, case: ModelCase) -> None:
@@ -58,58 +54,11 @@ def keeps_rows_apart(cell: Cell, case: ModelCase) -> None:
     changed = dict(inputs)
     for name in {case.reads, "memory"} & set(inputs):
         if name == "tokens":
-            changed[name] = np.where(kept[:, None], inputs[name], _others(case, inputs[name] % case.V))
+            changed[name] = np.where(kept[:, None], inputs[name], others(case, inputs[name] % case.V))
         else:
-            changed[name] = _replaced(cell, case, name, inputs, np.broadcast_to(kept[:, None], inputs[name].shape[:2]))
-    where = _promised(case) & kept[:, None, None]
+            changed[name] = replaced(cell, case, name, inputs, np.broadcast_to(kept[:, None], inputs[name].shape[:2]))
+    where = promised(case) & kept[:, None, None]
     cell.same(case, inputs, changed, "another batch row must change nothing in this one", where=where)
-
-
-def is_as_if_alone(cell: Cell, case: ModelCase) -> None:
-    """Each row gives what its real tokens give alone and without pads, within the bound.
-
-    In half precision, where the bound of a whole model tells nothing, each step is held to what it should be.
-    """
-    if cell.dtype not in FULL:
-        is_right(cell, case)
-        return
-    inputs = case.inputs(cell.io)
-    got = cell.call(case, inputs)
-    value, err = np.zeros(got.shape), np.zeros(got.shape)
-    for b in range(case.B):
-        real = case.real[b]
-        if not real.any():
-            continue
-        alone = replace(case, B=1, T=int(real.sum()), pads="", outside=False, memory_pads="")
-        made = cell.expected(alone, _row(inputs, case, b))
-        place = (b, slice(None)) if case.last_only and not case.encodes else (b, real)
-        value[place], err[place] = made.value[0], made.err[0]
-    expected = Expected(value, err, free=~_promised(case))
-    cell.against(case, got, expected, inputs, "a row must give what its real tokens give alone, without pads")
-
-
-def is_right(cell: Cell, case: ModelCase, inputs: Inputs | None = None, *, whole: bool = False, **clauses: str) -> None:
-    """Each step is right, or the result where no steps are shown.
-
-    In half precision the bound on the result is mostly too wide to tell anything; a model without layers is then asked
-    for as well, whose bound is not.
-    """
-    holds(cell, case, inputs, whole=whole, **clauses)
-    if cell.dtype not in FULL and not isinstance(cell.backend, Traced) and offers(cell, "layers.none"):
-        cell.judge(replace(case, L=0))
-
-
-def is_right_as_a_whole(cell: Cell, case: ModelCase) -> None:
-    """The result alone lies within the first-order bound; in half precision each step, as far as steps are shown."""
-    if cell.dtype in FULL:
-        cell.judge(case)
-    else:
-        is_right(cell, case)
-
-
-def with_a_tight_table(case: ModelCase) -> ModelCase:
-    """The case with as many rows in its table of positions as its real tokens need."""
-    return replace(case, max_positions=max(1, int(np.max(np.sum(case.real, axis=1), initial=0))))
 
 
 def depends_on_its_token(cell: Cell, case: ModelCase) -> None:
@@ -118,11 +67,11 @@ def depends_on_its_token(cell: Cell, case: ModelCase) -> None:
     kept = _one_of(case)
     changed = dict(inputs)
     if case.reads == "tokens":
-        changed["tokens"] = np.where(kept, inputs["tokens"], _others(case, inputs["tokens"] % case.V))
+        changed["tokens"] = np.where(kept, inputs["tokens"], others(case, inputs["tokens"] % case.V))
     else:
-        changed["vectors"] = _replaced(cell, case, "vectors", inputs, kept)
+        changed["vectors"] = replaced(cell, case, "vectors", inputs, kept)
     if "memory" in inputs:
-        changed["memory"] = _replaced(cell, case, "memory", inputs, np.zeros(inputs["memory"].shape[:2], bool))
+        changed["memory"] = replaced(cell, case, "memory", inputs, np.zeros(inputs["memory"].shape[:2], bool))
     law = "where the sublayers give nothing another token must change nothing"
     cell.same(case, inputs, changed, law, where=kept[..., None])
 
@@ -137,10 +86,10 @@ def reads_only_its_rows(cell: Cell, case: ModelCase) -> None:
     stack = "encoder" if case.encodes else "decoder"
     table = f"{stack}.embedding.weight"
     cleared = change(inputs, **{table: _cleared(inputs[table], v)})
-    others = _promised(case) & (np.arange(case.M if case.encodes else case.V) != v)
+    judged = promised(case) & (np.arange(case.M if case.encodes else case.V) != v)
     if case.encodes or not case.tied:
-        others = _promised(case)
-    cell.same(case, inputs, cleared, "the embedding of an id that does not occur must change nothing", where=others)
+        judged = promised(case)
+    cell.same(case, inputs, cleared, "the embedding of an id that does not occur must change nothing", where=judged)
     if not case.encodes:
         if not case.tied:
             cleared = change(inputs, **{"head.weight": _cleared(inputs["head.weight"].T, v).T.copy()})
@@ -149,58 +98,11 @@ def reads_only_its_rows(cell: Cell, case: ModelCase) -> None:
 
 def _gives_the_bias(cell: Cell, case: ModelCase, inputs: Inputs, v: int) -> None:
     got = cell.call(case, inputs)
-    bias = inputs["head.bias"][v] if case.head_bias else cell.io.dtype.type(0)
-    value = np.where(np.arange(case.V) == v, bias.astype(np.float64), got.astype(np.float64))
-    expected = Expected(value, np.zeros(got.shape), free=~_promised(case))
+    bias = float(inputs["head.bias"][v]) if case.head_bias else 0.0
+    value = np.where(np.arange(case.V) == v, bias, got.astype(np.float64))
+    expected = Expected(value, np.zeros(got.shape), free=~promised(case))
     told = "transposed embedding" if case.tied else "head"
     cell.against(case, got, expected, inputs, f"a column of zeros in the {told} must give the bias, or zero")
-
-
-def is_equivariant(cell: Cell, case: ModelCase) -> None:
-    """An encoder that knows no positions gives the rows of permuted tokens permuted, within the bound."""
-    inputs = case.inputs(cell.io)
-    order = case.random("order").permutation(case.T)
-    moved = _permuted(case, inputs, order)
-    if cell.dtype not in FULL:
-        is_right(cell, case, moved)
-        return
-    got = cell.call(case, moved)
-    expected = cell.expected(case, inputs)
-    wanted = Expected(expected.value[:, order], expected.err[:, order], free=~case.real[:, order, None])
-    cell.against(case, got, wanted, moved, "permuted tokens must give the permuted rows")
-
-
-def knows_the_order(cell: Cell, case: ModelCase) -> None:
-    """The same tokens in another order give other rows, wherever the specification's differ by more than the bounds."""
-    order = np.roll(np.arange(case.T)[::-1], case.at)
-    inputs = case.inputs(cell.io)
-    _differs(cell, case, inputs, _permuted(case, inputs, order), order, "the order of the tokens must be known")
-
-
-def reaches_the_first(cell: Cell, case: ModelCase) -> None:
-    """The last token reaches the first row in one layer."""
-    inputs = case.inputs(cell.io)
-    name = case.reads
-    last = np.arange(case.T) == case.T - 1
-    if name == "tokens":
-        other = np.where(last, _others(case, inputs[name]), inputs[name])
-    else:
-        other = _replaced(cell, case, name, inputs, np.broadcast_to(~last, (case.B, case.T)))
-    changed = change(inputs, **{name: other})
-    _differs(cell, case, inputs, changed, np.arange(case.T)[:1], "the last token must reach the first row")
-
-
-def _differs(cell: Cell, case: ModelCase, before: Inputs, after: Inputs, rows: Numpy, law: str) -> None:
-    """The first rows after a change are not these rows before it, where they cannot be the same; and all is right."""
-    if cell.dtype in FULL:
-        here, there = cell.expected(case, after), cell.expected(case, before)
-        n = len(rows)
-        apart = np.abs(here.value[:, :n] - there.value[:, rows]) > here.err[:, :n] + there.err[:, rows]
-        got = cell.call(case, after)
-        cell.tally.judged += 1
-        if np.any(apart & same_bits(got[:, :n], cell.call(case, before)[:, rows])):
-            raise cell.fail(law, case, inputs=after, got=got)
-    is_right(cell, case, after)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +128,7 @@ def keeps_no_state(cell: Cell, case: ModelCase) -> None:
     inputs = case.inputs(cell.io)
     later = AmongOthers(**{f.name: getattr(case, f.name) for f in fields(case)}, io=cell.dtype)
     law = "a call must not depend on other models or on calls before it"
-    cell.same(case, inputs, inputs, law, where=_promised(case), to=later)
+    cell.same(case, inputs, inputs, law, where=promised(case), to=later)
 
 
 def mapping_intact(cell: Cell, case: ModelCase) -> None:
@@ -250,27 +152,28 @@ def nan_stays(cell: Cell, case: ModelCase) -> None:
     """A NaN in a vector or a memory makes what reads it NaN, and no other batch row."""
     inputs = case.inputs(cell.io)
     name = "vectors" if case.reads == "vectors" else "memory"
-    places = np.argwhere(_visible(case, inputs, name))
+    places = np.argwhere(visible(case, inputs, name))
     b, t = places[case.at % len(places)]
     poisoned = inputs[name].copy()
     poisoned[b, t, case.at % case.M] = np.nan
     changed = change(inputs, **{name: poisoned})
-    struck = np.arange(case.B) == b
-    rows = _promised(case) & ~struck[:, None, None]
+    rows = promised(case) & (np.arange(case.B) != b)[:, None, None]
     cell.same(case, inputs, changed, "a NaN must stay in its batch row", where=rows)
     got = cell.call(case, changed)
-    reached = (np.arange(case.T) == t)[:, None] if name == "vectors" else _promised(case)[b]
+    reached: Bits = promised(case)[b]
+    if name == "vectors":
+        reached = (np.arange(case.T) == t)[:, None]
     if not np.all(np.isnan(got[b].astype(np.float64)) | ~reached):
         raise cell.fail(f"a NaN in the {name} must reach what reads it", case, inputs=changed)
 
 
-def _visible(case: ModelCase, inputs: Inputs, name: str) -> Bits:
+def visible(case: ModelCase, inputs: Inputs, name: str) -> Bits:
     """Which of the vectors, or rows of the memory, are no pads."""
     hidden = inputs.get("token_mask" if name == "vectors" else "memory_mask")
     return np.ones(inputs[name].shape[:2], bool) if hidden is None else np.asarray(hidden, bool)
 
 
-def _promised(case: ModelCase) -> Bits:
+def promised(case: ModelCase) -> Bits:
     """The rows of the result that are specified: those of real tokens, (B, T, 1) or (B, 1, 1)."""
     real = case.real
     if case.last_only and not case.encodes:
@@ -282,35 +185,20 @@ def _one_of(case: ModelCase) -> Bits:
     """One of the real tokens, (B, T)."""
     places = np.argwhere(case.real)
     chosen = np.zeros((case.B, case.T), bool)
-    chosen[tuple(places[case.at % len(places)])] = True
+    chosen[tuple(places[case.at % max(len(places), 1)])] = True
     return chosen
 
 
-def _others(case: ModelCase, ids: Numpy) -> Numpy:
+def others(case: ModelCase, ids: Numpy) -> Numpy:
     """At every place another id of the vocabulary."""
     step = case.random("others").integers(1, max(case.V, 2), ids.shape)
     return np.asarray((ids + step) % case.V)
 
 
-def _replaced(cell: Cell, case: ModelCase, name: str, inputs: Inputs, kept: Bits) -> Numpy:
+def replaced(cell: Cell, case: ModelCase, name: str, inputs: Inputs, kept: Bits) -> Numpy:
     """Vectors, or a memory, with others in the rows that are not kept, (B, T)."""
     noise = 4 * case.random(f"other {name}").normal(size=inputs[name].shape)
     return np.where(kept[..., None], inputs[name], noise.astype(cell.io.dtype))
-
-
-def _permuted(case: ModelCase, inputs: Inputs, order: Numpy) -> Inputs:
-    """The call on the tokens and their mask in another order."""
-    moved = {name: inputs[name][:, order] for name in (case.reads, "token_mask") if name in inputs}
-    return change(inputs, **moved)
-
-
-def _row(inputs: Inputs, case: ModelCase, b: int) -> Inputs:
-    """The call on the real tokens of one row alone, with what is real of its memory."""
-    made = {name: x for name, x in inputs.items() if "." in name}
-    made[case.reads] = inputs[case.reads][b : b + 1, case.real[b]]
-    if "memory" in inputs:
-        made["memory"] = inputs["memory"][b : b + 1, _visible(case, inputs, "memory")[b]]
-    return made
 
 
 def _without_an_id(case: ModelCase, inputs: Inputs) -> tuple[Inputs, int]:

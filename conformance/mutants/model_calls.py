@@ -12,26 +12,18 @@ from gaugeblock.backends.numpy.model import Model
 from gaugeblock.backends.numpy.multihead import View, Weights
 from gaugeblock.conformance.mutants import mutant
 from gaugeblock.conformance.mutants.feedforward_elements import in_order_of_memory
-from gaugeblock.spec import model as rules
+from gaugeblock.spec import weights as names
 from gaugeblock.spec.attention import Window
 from gaugeblock.spec.config import ModelConfig, StackConfig
 from gaugeblock.spec.precision import FLOAT16
 
 
-class AnyWeights(NumpyBackend):
-    """Loads without a look at the shapes."""
+@mutant(killed_by=("MODEL-WEIGHTS",))
+class ShapesOfWeightsNotCompared(NumpyBackend):
+    """A table with too few rows is read as far as it goes."""
 
     def load(self, weights: Weights, config: ModelConfig) -> Model:
-        kinds = [w.dtype.name for w in weights.values()]
-        return Model(self._fitted(weights, config), config, kinds[0] if kinds else "float32")
-
-    def _fitted(self, weights: Weights, config: ModelConfig) -> Weights:
-        return dict(weights)
-
-
-@mutant(killed_by=("MODEL-WEIGHTS",))
-class ShapesOfWeightsNotCompared(AnyWeights):
-    """A table with too few rows is read as far as it goes."""
+        return Model(dict(weights), config, next(iter(weights.values())).dtype.name)
 
 
 @mutant(killed_by=("MODEL-WEIGHTS",))
@@ -39,7 +31,7 @@ class MissingWeightsMadeUp(NumpyBackend):
     """Weights that are missing are taken as ones, or as zeros where they are biases."""
 
     def load(self, weights: Weights, config: ModelConfig) -> Model:
-        wanted, dtype = rules.names.shapes(config), next(iter(weights.values())).dtype
+        wanted, dtype = names.shapes(config), next(iter(weights.values())).dtype
         made = {n: (np.zeros if n.endswith("bias") else np.ones)(shape, dtype) for n, shape in wanted.items()}
         return super().load({**made, **weights}, config)
 
@@ -49,7 +41,7 @@ class TransposedWeightsTurned(NumpyBackend):
     """A weight that fits the other way round is turned without a word."""
 
     def load(self, weights: Weights, config: ModelConfig) -> Model:
-        wanted = rules.names.shapes(config)
+        wanted = names.shapes(config)
         return super().load({n: w.T if w.T.shape == wanted.get(n) else w for n, w in weights.items()}, config)
 
 

@@ -1,5 +1,7 @@
 """Padding that is ignored, turned over or given to the wrong axis; batch rows that are mixed; the wrong last token."""
 
+from typing import Any
+
 import numpy as np
 
 from gaugeblock.backends.numpy import NumpyBackend
@@ -125,8 +127,8 @@ class LastTokenByItsNumber(NumpyBackend):
 class LastOnlyHasNoColumns(NumpyBackend):
     """last_only gives one axis less."""
 
-    def logits(self, model: Model, tokens: Array, *, last_only: bool = False, **keywords: Array | None) -> Array:
-        made = super().logits(model, tokens, last_only=last_only, **keywords)  # type: ignore[arg-type]
+    def logits(self, model: Model, tokens: Array, *, last_only: bool = False, **keywords: Any) -> Array:
+        made = super().logits(model, tokens, last_only=last_only, **keywords)
         return made[:, 0] if last_only else made
 
 

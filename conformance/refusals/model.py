@@ -14,7 +14,7 @@ from gaugeblock.conformance.strategies.model import ARRAYS, ModelCase
 from gaugeblock.spec.errors import ConfigError, DTypeError, GaugeblockError, PositionError, ShapeError
 from gaugeblock.spec.precision import FLOAT16, FLOAT32
 
-SIZES = {"B": 2, "T": 4, "M": 6, "H": 3, "K": 3, "D": 2, "E": 2, "F": 7, "V": 9, "L": 1, "S": 3}
+SIZES: dict[str, Any] = {"B": 2, "T": 4, "M": 6, "H": 3, "K": 3, "D": 2, "E": 2, "F": 7, "V": 9, "L": 1, "S": 3}
 ENCODER = ModelCase(**SIZES, kind="encoder", norm="layer", activation="gelu", positions="learned")
 DECODER = ModelCase(**SIZES, norm="rms", activation="silu", gated=True, rotary="half")
 

@@ -154,10 +154,10 @@ class ModelCase(ModelFields):
         if "token_mask" not in inputs and self.T:
             return None
         if name == "logits" and self.last_only:
-            return ~np.any(real, axis=1)[:, None, None]  # (B, 1, 1)
+            return np.asarray(~np.any(real, axis=1)[:, None, None])  # (B, 1, 1)
         if name == "bias":
-            return ~(real[:, None, :, None] & real[:, None, None, :])  # (B, 1, T, S)
-        return ~real[:, None, :, None] if len(shape) == 4 else ~real[..., None]
+            return np.asarray(~(real[:, None, :, None] & real[:, None, None, :]))  # (B, 1, T, S)
+        return np.asarray(~real[:, None, :, None] if len(shape) == 4 else ~real[..., None])
 
     def result(self, inputs: Inputs) -> tuple[tuple[int, ...], np.dtype[Any] | None]:
         width = self.M if self.encodes else self.V

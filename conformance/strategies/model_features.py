@@ -107,7 +107,8 @@ def fewer_pads(feature: str, recipe: str) -> dict[str, Any]:
 
 def _schemes(case: "ModelCase") -> list[str]:
     """How a case tells positions apart."""
-    told = {**{name: case.positions == name for name in POSITIONS}, "rotary": bool(case.rotary), "alibi": case.alibi}
+    told: dict[str, bool] = {name: case.positions == name for name in POSITIONS}
+    told |= {"rotary": bool(case.rotary), "alibi": case.alibi}
     return [name for name, used in told.items() if used]
 
 
