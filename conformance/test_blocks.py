@@ -46,7 +46,9 @@ HIDING = ("random", "keys", "heads", "shared")
 ONE_OPEN = ("only_attention", "only_feed_forward", "only_cross")
 
 
-@block("BLOCK-IDENTITY", needs=("pre",), cases=partial(cases, placement=("pre",), w=("closed",), x=("normal", "scaled")))
+@block(
+    "BLOCK-IDENTITY", needs=("pre",), cases=partial(cases, placement=("pre",), w=("closed",), x=("normal", "scaled"))
+)
 def test_silent_sublayers_leave_the_stream_as_it_is(cell: Cell, case: Case) -> None:
     is_identity(cell, case)
 
@@ -93,7 +95,9 @@ def test_masked_context_is_inert(cell: Cell, case: Case) -> None:
 
 @block(
     "BLOCK-BATCH-ROWS",
-    cases=partial(cases, sizes=BATCHED, mask=("", "random"), context_mask=("", "keys"), positions=("", "rows"), rotary=ROTARY),
+    cases=partial(
+        cases, sizes=BATCHED, mask=("", "random"), context_mask=("", "keys"), positions=("", "rows"), rotary=ROTARY
+    ),
     effort=FEW,
 )
 def test_batch_rows_of_a_block_are_independent(cell: Cell, case: Case) -> None:
@@ -167,7 +171,11 @@ def test_eps_may_be_zero(cell: Cell, case: Case) -> None:
     right(cell, case, "BLOCK-EPS")
 
 
-@block("BLOCK-FEED-FORWARD", cases=partial(cases, cross=SELF, network=NETWORKS, w=("only_feed_forward", "normal")), effort=FEW)
+@block(
+    "BLOCK-FEED-FORWARD",
+    cases=partial(cases, cross=SELF, network=NETWORKS, w=("only_feed_forward", "normal")),
+    effort=FEW,
+)
 def test_feed_forward_is_the_configured_one(cell: Cell, case: Case) -> None:
     right(cell, case)
 
@@ -270,7 +278,11 @@ def test_weights_of_a_block_are_read_by_name(cell: Cell, case: Case) -> None:
     weights_are_read_by_name(cell, case)
 
 
-@block("BLOCK-NONFINITE", cases=partial(cases, sizes=BATCHED, w=("quiet",), mask=("", "random"), context_mask=("", "keys")), effort=FEW)
+@block(
+    "BLOCK-NONFINITE",
+    cases=partial(cases, sizes=BATCHED, w=("quiet",), mask=("", "random"), context_mask=("", "keys")),
+    effort=FEW,
+)
 def test_nan_propagates_through_a_block(cell: Cell, case: Case) -> None:
     nan_propagates(cell, case)
 
@@ -294,7 +306,9 @@ def test_block_writes_to_no_input(cell: Cell, case: Case) -> None:
     mapping_intact(cell, case)
 
 
-@block("BLOCK-STATELESS", cases=partial(cases, mask=("", "random"), positions=("", "rows"), rotary=ROTARY[:2]), effort=FEW)
+@block(
+    "BLOCK-STATELESS", cases=partial(cases, mask=("", "random"), positions=("", "rows"), rotary=ROTARY[:2]), effort=FEW
+)
 def test_block_remembers_nothing(cell: Cell, case: Case) -> None:
     remembers_nothing(cell, case)
 
@@ -309,12 +323,16 @@ def test_no_tokens_in_a_block(cell: Cell, case: Case) -> None:
     cell.call(case)
 
 
-@block("BLOCK-EMPTY", needs=("context", "empty.context"), cases=partial(cases, sizes=NO_CONTEXT, cross=CROSS), effort=FEW)
+@block(
+    "BLOCK-EMPTY", needs=("context", "empty.context"), cases=partial(cases, sizes=NO_CONTEXT, cross=CROSS), effort=FEW
+)
 def test_no_tokens_in_the_context_of_a_block(cell: Cell, case: Case) -> None:
     right(cell, case, "BLOCK-EMPTY")
 
 
-@block("BLOCK-TAPS", cases=partial(cases, rotary=ROTARY, alibi=EITHER, mask=("", "random"), network=NETWORKS), effort=FEW)
+@block(
+    "BLOCK-TAPS", cases=partial(cases, rotary=ROTARY, alibi=EITHER, mask=("", "random"), network=NETWORKS), effort=FEW
+)
 def test_traced_block_is_the_same(cell: Cell, case: Case) -> None:
     shows_its_steps(cell, case)
 

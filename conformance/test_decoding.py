@@ -62,6 +62,7 @@ def test_chain_of_ids_after_pads(cell: Cell, case: Prompt) -> None:
 
 @generate(
     "MODEL-GENERATE-EOS",
+    "MODEL-GENERATE-LENGTH",
     needs=("generate.eos", *CHAIN),
     cases=partial(generation.chains, eos=(0, 1, 2, 3), pad=(None, 0, 2, 5), new=(7, 9), pads=("", "right")),
     effort=0.6,
@@ -152,17 +153,17 @@ def test_last_logits_of_a_step(cell: Cell, case: Script) -> None:
 
 @step("MODEL-REORDER", needs=("reorder",), cases=partial(scripts, ops=REORDERS), effort=0.4)
 def test_reordered_rows(cell: Cell, case: Script) -> None:
-    laws.follows(cell, case)
+    laws.follows(cell, case, "MODEL-REORDER")
 
 
 @step("MODEL-TRUNCATE", needs=("truncate",), cases=partial(scripts, ops=TRUNCATIONS), effort=0.4)
 def test_truncated_cache(cell: Cell, case: Script) -> None:
-    laws.follows(cell, case)
+    laws.follows(cell, case, "MODEL-TRUNCATE")
 
 
 @step("MODEL-FORK", needs=("fork",), cases=partial(scripts, ops=FORKS), effort=0.4)
 def test_forked_cache(cell: Cell, case: Script) -> None:
-    laws.follows(cell, case)
+    laws.follows(cell, case, "MODEL-FORK")
 
 
 @step(

@@ -1,12 +1,13 @@
 """The checks of encoders and decoders on whole sequences: exact laws first, then laws with a bound, then values."""
 
 from functools import partial
+from typing import Any
 
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import checks
 from gaugeblock.conformance.laws import model
 from gaugeblock.conformance.laws import model_values as values
-from gaugeblock.conformance.strategies.model import FEW, LONG, PADDED, ModelCase, cases
+from gaugeblock.conformance.strategies.model import FEW, LONG, PADDED, SIZES, ModelCase, cases
 
 encoder = partial(checks, component="model", offer="encoder", case_type=ModelCase)
 decoder = partial(checks, component="model", offer="decoder", case_type=ModelCase)
@@ -16,6 +17,15 @@ encoders = partial(cases, kind=("encoder", "both"), encode=(True,))
 decoders = partial(cases, kind=("decoder", "both"))
 few_encoders = partial(encoders, sizes=FEW)
 few_decoders = partial(decoders, sizes=FEW)
+# pads between tokens, and whatever goes by distance
+GAPS: dict[str, Any] = {
+    "sizes": SIZES[1:2],
+    "pads": ("middle", "ragged"),
+    "positions": ("",),
+    "rotary": ("half", ""),
+    "alibi": (True, False),
+    "window": ((1, 1), None),
+}
 PADS, NONE, WHOLE = {"pads": ANY_PADS}, {"pads": ("",)}, {"last_only": (False,)}
 
 
@@ -108,7 +118,7 @@ def test_causal_decoder_knows_the_order(cell: Cell, case: ModelCase) -> None:
     values.knows_the_order(cell, case)
 
 
-@encoder("MODEL-REACH", cases=partial(encoders, sizes=LONG, window=(None,), **NONE), effort=0.3)
+@encoder("MODEL-REACH", cases=partial(encoders, sizes=LONG, window=(None,), **NONE), effort=0.15)
 def test_last_token_reaches_the_first_row(cell: Cell, case: ModelCase) -> None:
     values.reaches_the_first(cell, case)
 
@@ -120,6 +130,16 @@ def test_padded_row_is_encoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
 
 @decoder("MODEL-PADDING", "MODEL-POSITIONS", needs=("token_mask",), cases=partial(few_decoders, **PADS), effort=0.4)
 def test_padded_row_is_decoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
+    values.is_as_if_alone(cell, case)
+
+
+@encoder("MODEL-POSITIONS", needs=("token_mask", "padding.middle"), cases=partial(encoders, **GAPS), effort=0.3)
+def test_pads_between_tokens_keep_none_apart_in_an_encoder(cell: Cell, case: ModelCase) -> None:
+    values.is_as_if_alone(cell, case)
+
+
+@decoder("MODEL-POSITIONS", needs=("token_mask", "padding.middle"), cases=partial(decoders, **GAPS), effort=0.3)
+def test_pads_between_tokens_keep_none_apart_in_a_decoder(cell: Cell, case: ModelCase) -> None:
     values.is_as_if_alone(cell, case)
 
 
@@ -153,12 +173,17 @@ def test_pads_take_no_row_of_the_decoder_s_table(cell: Cell, case: ModelCase) ->
     values.is_right(cell, values.with_a_tight_table(case))
 
 
-@decoder("MODEL-LAST-ONLY", needs=("last_only",), cases=partial(few_decoders, last_only=(True,)), effort=0.4)
+@decoder(
+    "MODEL-LAST-ONLY",
+    needs=("last_only",),
+    cases=partial(few_decoders, last_only=(True,), pads=("right", "ragged", "left")),
+    effort=0.4,
+)
 def test_last_only_follows_the_last_real_token(cell: Cell, case: ModelCase) -> None:
     values.is_right(cell, case, logits="MODEL-LAST-ONLY")
 
 
-@decoder("MODEL-MEMORY", needs=("memory",), cases=partial(few_decoders, kind=("both",)), effort=0.4)
+@decoder("MODEL-MEMORY", needs=("memory",), cases=partial(few_decoders, kind=("both",)), effort=0.25)
 def test_decoder_reads_its_memory(cell: Cell, case: ModelCase) -> None:
     values.is_right_as_a_whole(cell, case)
 

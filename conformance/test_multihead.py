@@ -191,6 +191,23 @@ def test_rows_of_the_batch_are_independent(cell: Cell, case: Case) -> None:
 
 
 @mha(
+    "MHA-BATCH-ROWS",
+    needs=("positions", "positions.rows"),
+    cases=partial(
+        cases,
+        sizes=LONG[1:],
+        positions=("near-rows", "rows"),
+        rotary=ROTARY,
+        alibi=(False, True),
+        window=(None, (2, 1)),
+    ),
+    effort=FEW,
+)
+def test_rows_of_the_batch_stand_apart(cell: Cell, case: Case) -> None:
+    batch_rows_are_independent(cell, case)
+
+
+@mha(
     "MHA-SHAPES",
     "MHA-DTYPE",
     cases=partial(cases, sizes=[*BOTH[:4], POOL[0]], bias=("", "all"), filled=(*ANY, ("normal", "closed"))),

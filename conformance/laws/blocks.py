@@ -1,6 +1,8 @@
 """The laws of blocks that are more than one comparison with the reference."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -10,11 +12,10 @@ from gaugeblock.conformance.laws.compositions import CLAUSES, holds, same_result
 from gaugeblock.conformance.strategies.blocks import BlockCase
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.blocks import SUBLAYERS
-from gaugeblock.spec.precision import FLOAT64, Contract
+from gaugeblock.spec.precision import EXACT, FLOAT64, Contract
 from gaugeblock.spec.reference.bounded import Bits, Bounded, Expected, Real, ulps
 from gaugeblock.spec.reference.multihead import view
 from gaugeblock.spec.reference.program import SECOND_ORDER, first_order, local
-from gaugeblock.spec.reference.program import EXACT as OWN
 from gaugeblock.spec.traced import Traced
 
 LOUD = ("normal", *(f"only_{sublayer}" for sublayer in SUBLAYERS))
@@ -27,8 +28,9 @@ def right(cell: Cell, case: BlockCase, clause: str = "") -> None:
     In bfloat16 the bound of a whole block tells nothing: of a black box the sublayers are then made quiet, and silent.
     """
     hidden = cell.dtype == "bfloat16" and not isinstance(cell.backend, Traced) and case.w in LOUD
+    clauses: dict[str, Any] = dict.fromkeys(CLAUSES, clause) if clause else {}
     for one in [replace(case, w=w) for w in ("quiet", "closed")] if hidden else [case]:
-        holds(cell, one, whole=False, **(dict.fromkeys(CLAUSES, clause) if clause else {}))
+        holds(cell, one, whole=False, **clauses)
 
 
 def is_identity(cell: Cell, case: BlockCase) -> None:
@@ -66,34 +68,31 @@ def rows_are_normalised(cell: Cell, case: BlockCase) -> None:
     cell.compare(case, np.mean(y * y, axis=-1), mean_square, law, inputs, clause)
 
 
-def _result_and_last_sum(cell: Cell, case: BlockCase, inputs: Inputs):  # type: ignore[no-untyped-def]
+def _result_and_last_sum(cell: Cell, case: BlockCase, inputs: Inputs) -> tuple[Numpy, Callable[[Contract], Bounded]]:
     """The result, and for a contract the last residual sum with the bound on it."""
     if isinstance(cell.backend, Traced):
         got, taps = traced(cell, case, inputs)
         shown = taps["feed_forward_residual"].astype(np.float64)
-        return got, lambda contract: Bounded(shown, np.zeros_like(shown))
-    return cell.call(case, inputs), lambda contract: first_order(case.program(inputs)[:-1], case.given(inputs), contract)
+        return got, lambda _: Bounded(shown, np.zeros_like(shown))
+    steps, given = case.program(inputs)[:-1], case.given(inputs)
+    return cell.call(case, inputs), lambda contract: first_order(steps, given, contract)
 
 
 def _slack(case: BlockCase, inputs: Inputs, total: Bounded, contract: Contract, y: Real) -> Real:
     """What the last norm may be off by, doubled for a sum that is known within its bound only, and float64's own."""
     norm = case.program(inputs)[-1]
     known = {norm.reads[0]: total.value}
-    err = local(norm, known, contract, last=True).err + local(norm, known, OWN, last=True).err
+    err = local(norm, known, contract, last=True).err + local(norm, known, EXACT, last=True).err
     err = np.where(np.isfinite(total.err), (SECOND_ORDER if np.any(total.err) else 1.0) * err, np.inf)
     return np.asarray(err + ulps(case.M + 2, FLOAT64.u) * np.abs(y))
 
 
 def _variance(total: Bounded) -> tuple[Real, Real]:
-    """The variance of each row, and how far it moves with the errors of its elements."""
-    centred = total.value - np.mean(total.value, axis=-1, keepdims=True)
-    v = np.mean(centred * centred, axis=-1)
+    """The variance of each row, and how far it moves with the errors of its elements and of float64."""
+    x, terms = total.value, 4 * total.value.shape[-1] + 8
+    centred = x - np.mean(x, axis=-1, keepdims=True)
     moved = np.mean(2 * np.abs(centred) * total.err + total.err**2, axis=-1)
-    return v, moved + ulps(case_terms(total), FLOAT64.u) * np.mean(total.value**2, axis=-1)
-
-
-def case_terms(total: Bounded) -> int:
-    return 4 * total.value.shape[-1] + 8
+    return np.mean(centred * centred, axis=-1), moved + ulps(terms, FLOAT64.u) * np.mean(x * x, axis=-1)
 
 
 def hidden_columns_are_inert(cell: Cell, case: BlockCase, law: str) -> None:
@@ -109,8 +108,7 @@ def hidden_columns_are_inert(cell: Cell, case: BlockCase, law: str) -> None:
 def hidden_context_is_inert(cell: Cell, case: BlockCase, law: str) -> None:
     """Change columns of the context that some position sees in no head; no such position may change by a bit."""
     inputs = case.inputs(cell.io)
-    full = (case.B, case.H, case.T, case.S)
-    seen = np.any(np.broadcast_to(inputs.get("context_mask", True), full), axis=1)  # (B, T, S)
+    seen = np.any(visible_context(case, inputs), axis=1)  # (B, T, S)
     _inert(cell, case, inputs, "context", seen, law)
 
 
@@ -121,8 +119,8 @@ def _inert(cell: Cell, case: BlockCase, inputs: Inputs, name: str, seen: Bits, l
     columns = np.arange(seen.shape[-1])
     first = candidates[case.at // 2 % candidates.size]
     chosen = columns == first if case.at % 2 else columns >= first
-    noise = POISON * case.random("poison").normal(size=inputs[name].shape)
-    changed = np.where(chosen[:, None], noise.astype(cell.io.dtype), inputs[name])
+    noise = np.asarray(POISON * case.random("poison").normal(size=inputs[name].shape), cell.io.dtype)
+    changed = np.where(chosen[:, None], noise, inputs[name])
     blind = ~np.any(seen & chosen, axis=-1)  # (B, T)
     cell.same(case, inputs, change(inputs, **{name: changed}), law, where=blind[..., None])
 
@@ -130,8 +128,13 @@ def _inert(cell: Cell, case: BlockCase, inputs: Inputs, name: str, seen: Bits, l
 def visible(case: BlockCase, inputs: Inputs) -> Bits:
     """Which columns each head of the self-attention sees from each position, (B, H, T, T)."""
     at = inputs.get("positions", np.arange(case.T))
-    seen = view(at, at, causal=case.causal, window=case.window).visible & inputs.get("mask", True)
+    seen = view(at, at, causal=case.causal, window=case.window).visible & np.asarray(inputs.get("mask", True))
     return np.broadcast_to(seen, (case.B, case.H, case.T, case.T))
+
+
+def visible_context(case: BlockCase, inputs: Inputs) -> Bits:
+    """Which columns of the context each head of the cross-attention sees from each position, (B, H, T, S)."""
+    return np.broadcast_to(inputs.get("context_mask", np.ones((), bool)), (case.B, case.H, case.T, case.S))
 
 
 def batch_rows_are_independent(cell: Cell, case: BlockCase) -> None:
@@ -149,7 +152,7 @@ def batch_rows_are_independent(cell: Cell, case: BlockCase) -> None:
 def weights_are_read_by_name(cell: Cell, case: BlockCase) -> None:
     """The order in which the mapping holds the weights changes nothing, and the mapping stays as it was."""
     inputs = case.inputs(cell.io)
-    backwards = dict(reversed(inputs.items()))
+    backwards = dict(reversed(list(inputs.items())))
     cell.same(case, inputs, backwards, "the order of the names in the mapping must change nothing")
     right(cell, case, "BLOCK-WEIGHTS")
 
@@ -198,9 +201,8 @@ def nan_propagates(cell: Cell, case: BlockCase) -> None:
 def _reached(case: BlockCase, inputs: Inputs, name: str, column: int) -> Bits:
     """Which positions read a column of x or of the context, (B, T)."""
     if name == "context":
-        full = (case.B, case.H, case.T, case.S)
-        return np.any(np.broadcast_to(inputs.get("context_mask", True), full)[..., column], axis=1)
-    return np.any(visible(case, inputs)[..., column], axis=1) | (np.arange(case.T) == column)
+        return np.asarray(np.any(visible_context(case, inputs)[..., column], axis=1))
+    return np.asarray(np.any(visible(case, inputs)[..., column], axis=1) | (np.arange(case.T) == column))
 
 
 def shows_its_steps(cell: Cell, case: BlockCase) -> None:

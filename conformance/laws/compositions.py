@@ -72,7 +72,7 @@ def traced(cell: Cell, case: ProgramCase, inputs: Inputs) -> tuple[Numpy, dict[s
 
 
 def holds(cell: Cell, case: ProgramCase, inputs: Inputs | None = None, *, whole: bool = True, **clauses: str) -> None:
-    """The result is right: step by step where the backend shows its steps, else, and in full precision as well, whole.
+    """The result is right: step by step where the backend shows its steps, else, and in float32 as well, whole.
 
     whole=False leaves that out for a backend that shows its steps: they add up to the result, and cost less to judge.
     clauses name the one that a step breaks in this check, by the last part of its name.
@@ -87,7 +87,7 @@ def holds(cell: Cell, case: ProgramCase, inputs: Inputs | None = None, *, whole:
         except Nonconformance as wrong:
             wrong.got = result  # what a diagnosis looks at
             raise
-    if not isinstance(cell.backend, Traced) or (whole and cell.dtype in ("float64", "float32")):
+    if not isinstance(cell.backend, Traced) or (whole and cell.dtype == "float32"):
         cell.judge(case, inputs)
 
 
@@ -108,7 +108,7 @@ def steps_hold(
     program = judged.program(inputs)
     known: dict[str, Any] = dict(judged.given(inputs))
     for step in program:
-        clause = clauses[step.name.rpartition(".")[2]]
+        clause = _blamed(step.name, clauses)
         if step.name not in taps:
             raise cell.fail(f"{step.name} is not among the taps: {', '.join(taps)}", case, clause=clause, inputs=inputs)
         last = step is program[-1]
@@ -127,6 +127,12 @@ def steps_hold(
             clause,
         )
         known[step.name] = got if free is None else np.where(free, np.zeros((), got.dtype), got)
+
+
+def _blamed(step: str, clauses: Mapping[str, str]) -> str:
+    """The clause of a step: by the last two parts of its name where these are told, else by the last."""
+    *_, part, name = ("", *step.split("."))
+    return clauses.get(f"{part}.{name}") or clauses[name]
 
 
 def same_result(cell: Cell, case: ProgramCase) -> None:

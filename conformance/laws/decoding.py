@@ -15,9 +15,9 @@ from gaugeblock.spec.cache import cache_bytes
 from gaugeblock.spec.errors import CacheError, CapacityError, GaugeblockError, PositionError
 
 
-def follows(cell: Cell, case: DecodeCase) -> None:
+def follows(cell: Cell, case: DecodeCase, clause: str = "MODEL-CACHED") -> None:
     """Make the calls of the script; every step is judged as all columns together would be."""
-    Session(cell, case).follow()
+    Session(cell, case, clause).follow()
 
 
 def forgets(cell: Cell, case: DecodeCase) -> None:
@@ -26,7 +26,7 @@ def forgets(cell: Cell, case: DecodeCase) -> None:
     Only where the capacity is fixed: a cache that has grown may be read in other portions.
     """
     fixed = cell.backend.conventions.capacity == "fixed"
-    long, short = Session(cell, case, whole=False), Session(cell, case, whole=False)
+    long, short = (Session(cell, case, "MODEL-TRUNCATE", whole=False) for _ in range(2))
     for op in case.script():
         if op.kind == "s" and op.number == 1:
             long.step(op)
@@ -42,7 +42,7 @@ def forgets(cell: Cell, case: DecodeCase) -> None:
 
 def keeps_apart(cell: Cell, case: DecodeCase) -> None:
     """What becomes of a fork does not show in the other: the same steps without a fork give the same bits."""
-    forked, alone = Session(cell, case, whole=False), Session(cell, case, whole=False)
+    forked, alone = (Session(cell, case, "MODEL-FORK", whole=False) for _ in range(2))
     backend: Any = cell.backend
     for op in case.script():
         if op.kind == "f":
@@ -63,7 +63,7 @@ def refuses_overflow(cell: Cell, case: DecodeCase) -> None:
         cell.note("the capacity is declared to grow: nothing overflows")
         follows(cell, replace(case, spare=0))
         return
-    session = Session(cell, case, whole=False)
+    session = Session(cell, case, "MODEL-STEP-ATOMIC", whole=False)
     for op in case.script():
         if op.kind == "x":
             room = case.capacity - session.history.ids.shape[1]
@@ -75,7 +75,7 @@ def refuses_overflow(cell: Cell, case: DecodeCase) -> None:
 
 def refuses_ids(cell: Cell, case: DecodeCase) -> None:
     """A step with an id that the vocabulary has not is refused where the ids are on the host, and changes nothing."""
-    session = Session(cell, case, whole=False)
+    session = Session(cell, case, "MODEL-STEP-ATOMIC", whole=False)
     if cell.backend.conventions.out_of_range != "raises":
         cell.note(f"ids out of range: {cell.backend.conventions.out_of_range}, as declared")
         session.follow()
@@ -93,7 +93,7 @@ def refuses_ids(cell: Cell, case: DecodeCase) -> None:
 def refuses_consumed(cell: Cell, case: DecodeCase) -> None:
     """A cache that a call has taken raises, and the one that the call returned does not notice; or as declared."""
     rule = cell.backend.conventions.consumed_cache
-    session = Session(cell, case, whole=False)
+    session = Session(cell, case, "MODEL-CONSUMED", whole=False)
     for op in case.script():
         before = session.cache
         if op.kind == "x":

@@ -20,7 +20,8 @@ from gaugeblock.spec.reference.bounded import Bits, Expected
 from gaugeblock.spec.reference.program import Known, Step
 from gaugeblock.spec.traced import Traced
 
-FULL = ("float64", "float32")
+# what a step computes from what was there before it
+FROM_BEFORE = ("positions", "embedded", "rotated_query", "rotated_key", "keys", "values", "bias", "mixed")
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,11 @@ class Chunk:
 
 @dataclass
 class Session:
-    """A decoder of the backend's with a cache, and the history of that cache."""
+    """A decoder of the backend's with a cache, and the history of that cache; clause is what the script is about."""
 
     cell: Cell
     case: DecodeCase
+    clause: str = "MODEL-CACHED"
     whole: bool = True
     inputs: Inputs = field(init=False)
     model: Any = None
@@ -175,8 +177,8 @@ class Session:
         self.history = before.longer(ids, chunk.now.new_real, shown)
         self._of_right_kind(op, got)
         if self.shows:
-            steps_hold(self.cell, self.case, self.inputs, {**shown, "logits": got}, CLAUSES, chunk)
-        if not self.shows or (self.whole and self.cell.dtype in FULL):
+            steps_hold(self.cell, self.case, self.inputs, {**shown, "logits": got}, self._clauses(op), chunk)
+        if not self.shows or (self.whole and self.cell.dtype == "float32"):
             self.open.append((got, chunk, before.ids.shape[1]))
         return got
 
@@ -204,7 +206,7 @@ class Session:
                 return _last(value, err, real) if chunk.last_only else Expected(value, err, free=~real[..., None])
 
             law = "a step must give the logits that all columns together give"
-            self.cell.compare(self.case, got, expected, law, self.inputs, "MODEL-CACHED")
+            self.cell.compare(self.case, got, expected, law, self.inputs, self.clause)
         self.open.clear()
 
     def finish(self) -> None:
@@ -220,14 +222,20 @@ class Session:
         length = self.ask(lambda: backend.cache_length(self.cache))
         if length != self.history.ids.shape[1]:
             problem = f"cache_length must be {self.history.ids.shape[1]}, got {length}"
-            raise self.cell.fail(problem, self.case, clause="MODEL-CACHED", inputs=self.inputs)
+            raise self.cell.fail(problem, self.case, clause=self.clause, inputs=self.inputs)
+
+    def _clauses(self, op: Op) -> dict[str, str]:
+        """The clause that a step breaks, by the name of the intermediate."""
+        memory = "MODEL-CROSS-ONCE" if self.clause == "MODEL-CACHED" else self.clause
+        mine = {**dict.fromkeys(FROM_BEFORE, self.clause), "cross.mixed": memory}
+        return {**CLAUSES, **mine, **({"logits": self.clause} if op.kind == "l" else {})}
 
     def _of_right_kind(self, op: Op, got: Numpy) -> None:
         shape = (len(self.history.ids), 1 if op.kind == "l" else op.n, self.case.V)
         if got.shape != shape or got.dtype != self.cell.io.dtype:
             wanted = f"{shape} {self.cell.dtype}"
             problem = f"step must give {wanted}, got {got.shape} {got.dtype.name}"
-            raise self.cell.fail(problem, self.case, clause="MODEL-CACHED", inputs=self.inputs)
+            raise self.cell.fail(problem, self.case, clause=self.clause, inputs=self.inputs)
 
     def _projected_once(self, held: Mapping[str, Numpy]) -> None:
         """Start shows the keys and values of the memory, and they are right."""

@@ -162,7 +162,7 @@ def nan_stays(cell: Cell, case: ModelCase) -> None:
     got = cell.call(case, changed)
     reached: Bits = promised(case)[b]
     if name == "vectors":
-        reached = (np.arange(case.T) == t)[:, None]
+        reached = np.asarray(np.arange(case.T) == t)[:, None]
     if not np.all(np.isnan(got[b].astype(np.float64)) | ~reached):
         raise cell.fail(f"a NaN in the {name} must reach what reads it", case, inputs=changed)
 
@@ -175,10 +175,9 @@ def visible(case: ModelCase, inputs: Inputs, name: str) -> Bits:
 
 def promised(case: ModelCase) -> Bits:
     """The rows of the result that are specified: those of real tokens, (B, T, 1) or (B, 1, 1)."""
-    real = case.real
-    if case.last_only and not case.encodes:
-        real = real.any(axis=1, keepdims=True)
-    return np.asarray(real[..., None])
+    shortened = case.last_only and not case.encodes
+    real = np.any(case.real, axis=1, keepdims=True) if shortened else case.real
+    return np.asarray(real)[..., None]
 
 
 def _one_of(case: ModelCase) -> Bits:
@@ -197,7 +196,7 @@ def others(case: ModelCase, ids: Numpy) -> Numpy:
 
 def replaced(cell: Cell, case: ModelCase, name: str, inputs: Inputs, kept: Bits) -> Numpy:
     """Vectors, or a memory, with others in the rows that are not kept, (B, T)."""
-    noise = 4 * case.random(f"other {name}").normal(size=inputs[name].shape)
+    noise = np.asarray(4 * case.random(f"other {name}").normal(size=inputs[name].shape))
     return np.where(kept[..., None], inputs[name], noise.astype(cell.io.dtype))
 
 

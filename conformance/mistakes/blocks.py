@@ -57,7 +57,8 @@ def _norms(cell: Cell, case: BlockCase, inputs: Inputs) -> Wrong:
         rms = {name: x for name, x in inputs.items() if not name.endswith("_norm.bias")}
         yield "the norm is RMSNorm instead of LayerNorm", _varied(cell, case, rms, norm="rms")
     else:
-        zeros = {n.replace(".weight", ".bias"): np.zeros_like(x) for n, x in inputs.items() if n.endswith("_norm.weight")}
+        norms = (name.removesuffix(".weight") for name in inputs if name.endswith("_norm.weight"))
+        zeros = {f"{name}.bias": np.zeros_like(inputs[f"{name}.weight"]) for name in norms}
         yield "the norm is LayerNorm instead of RMSNorm", _varied(cell, case, {**inputs, **zeros}, norm="layer")
     for eps in (1e-5, 1e-6, 1e-12):
         if eps != case.eps:

@@ -21,6 +21,7 @@ MODULES = (
     "attention_precision",
     "attention_calls",
     "multihead",
+    "multihead_biases",
     "multihead_sight",
     "multihead_calls",
     "positions_rotary",

@@ -123,7 +123,7 @@ class NanInTheStreamIsZero(NumpyBackend):
     """NaN in the stream becomes zero."""
 
     def _residual(self, x: Array, y: Array) -> Array:
-        return np.nan_to_num(super()._residual(x, y), nan=0.0)
+        return np.asarray(np.nan_to_num(super()._residual(x, y), nan=0.0))
 
 
 @mutant(killed_by=("BLOCK-NONFINITE",))
@@ -132,7 +132,7 @@ class NanReachesEveryRow(NumpyBackend):
 
     def block(self, x: Array, weights: Weights, config: BlockConfig, **given: Any) -> Array:
         y = super().block(x, weights, config, **given)
-        return y + (np.sum(upcast(x)) * 0).astype(x.dtype)
+        return np.asarray(y + np.asarray(np.sum(upcast(x)) * 0, x.dtype))
 
 
 @mutant(killed_by=("BLOCK-STATELESS",))

@@ -279,8 +279,7 @@ class ScaleDropped(OtherSelfAttention):
 class CrossKnowsTheOrder(NumpyBackend):
     """Remembers what the self-attention of a block is configured to."""
 
-    _block: BlockConfig | None = None
-    _view: View | None = None
+    _around: BlockConfig | None = None
 
     def _sublayers(
         self,
@@ -291,7 +290,7 @@ class CrossKnowsTheOrder(NumpyBackend):
         memory: Memory | None = None,
         remember: Remember | None = None,
     ) -> Array:
-        self._block, self._view = c, view
+        self._around = c
         return super()._sublayers(x, weights, c, view, memory, remember)
 
 
@@ -300,7 +299,7 @@ class CrossRotates(CrossKnowsTheOrder):
     """Queries of the cross-attention are rotated as those of the self-attention are, and its keys by their columns."""
 
     def _cross_attention(self, x: Array, weights: Weights, c: AttentionConfig, memory: Memory) -> Array:
-        rotary = self._block.attention.rotary if self._block else None
+        rotary = self._around.attention.rotary if self._around else None
         if rotary is None:
             return super()._cross_attention(x, weights, c, memory)
         keys = self._rotate_heads(memory.keys, np.arange(memory.keys.shape[2]), rotary)
@@ -315,7 +314,7 @@ class CrossHasTheWindow(CrossKnowsTheOrder):
     """Cross-attention inherits the window of the self-attention."""
 
     def _cross_attention(self, x: Array, weights: Weights, c: AttentionConfig, memory: Memory) -> Array:
-        window = self._block.attention.window if self._block else None
+        window = self._around.attention.window if self._around else None
         if window is not None:
             near = self._near(View(np.arange(x.shape[1]), np.arange(memory.keys.shape[2])), window)
             memory = memory._replace(mask=near if memory.mask is None else near & memory.mask)
@@ -327,7 +326,7 @@ class CrossHasTheBiases(CrossKnowsTheOrder):
     """Cross-attention has the linear biases of the self-attention."""
 
     def _cross_attention(self, x: Array, weights: Weights, c: AttentionConfig, memory: Memory) -> Array:
-        if self._block is None or not self._block.attention.alibi:
+        if self._around is None or not self._around.attention.alibi:
             return super()._cross_attention(x, weights, c, memory)
         q = self._tap("query", self._split(self._project(x, weights, "query"), c.heads))
         positions = np.arange(x.shape[1]), np.arange(memory.keys.shape[2])

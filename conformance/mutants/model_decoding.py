@@ -131,7 +131,7 @@ class ChunkLosesThePrefix(NumpyBackend):
         return super()._self_attention(x, weights, c, view, remember)
 
 
-@mutant(killed_by=("MODEL-CACHED", "MODEL-PADDING"))
+@mutant(killed_by=("MODEL-CACHED",))
 class EarlierPadsAreForgotten(NumpyBackend):
     """A step takes every column that was there before for a real token."""
 
@@ -141,7 +141,7 @@ class EarlierPadsAreForgotten(NumpyBackend):
         return real
 
 
-@mutant(killed_by=("MODEL-CACHED", "MODEL-PADDING"))
+@mutant(killed_by=("MODEL-CACHED",))
 class PadsOfAStepAreIgnored(NumpyBackend):
     """The token mask of a step behind other tokens is not looked at."""
 
@@ -180,7 +180,7 @@ class FirstTokenOfAChunkIsLost(NumpyBackend):
         return super()._remember(cache, layer, k, v)
 
 
-@mutant(killed_by=("MODEL-CROSS-ONCE", "MODEL-CACHED"), reports=("vllm-project/vllm#38321",))
+@mutant(killed_by=("MODEL-CROSS-ONCE",), reports=("vllm-project/vllm#38321",))
 class CrossKeysOfTheFirstLayerServeAll(NumpyBackend):
     """Every layer reads the keys and values that the first one has projected from the memory."""
 
@@ -188,7 +188,7 @@ class CrossKeysOfTheFirstLayerServeAll(NumpyBackend):
         return super()._memories([projected[0]] * len(projected) if projected else projected, memory_mask)
 
 
-@mutant(killed_by=("MODEL-CACHED",), reports=("huggingface/transformers#46111",))
+@mutant(killed_by=("MODEL-CROSS-ONCE",), reports=("huggingface/transformers#46111",))
 class MemoryIsCutToTheWindow(NumpyBackend):
     """Steps see the last two rows of a memory only."""
 
@@ -197,7 +197,7 @@ class MemoryIsCutToTheWindow(NumpyBackend):
         return super()._memories([(k[:, :, -2:], v[:, :, -2:]) for k, v in projected], mask)
 
 
-@mutant(killed_by=("MODEL-CACHED",))
+@mutant(killed_by=("MODEL-CROSS-ONCE",))
 class MemoryMaskIsForgottenInSteps(NumpyBackend):
     """A step sees the pads of the memory."""
 

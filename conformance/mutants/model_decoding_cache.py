@@ -163,7 +163,7 @@ class KeysAloneAreCounted(NumpyBackend):
         return super().cache_nbytes(cache) - sum(buffer.nbytes for buffer in cache.values)
 
 
-@mutant(killed_by=("MODEL-IDS", "MODEL-STEP-ATOMIC"))
+@mutant(killed_by=("MODEL-STEP-ATOMIC",))
 class UnknownIdsAreClampedInSteps(NumpyBackend):
     """A step takes an id that the vocabulary has not for the nearest that it has."""
 

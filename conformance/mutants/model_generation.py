@@ -37,7 +37,7 @@ class PromptIsCutOff(NumpyBackend):
         return super().generate(model, tokens, **options)[:, tokens.shape[1] :]
 
 
-@mutant(killed_by=("MODEL-GENERATE-EOS",))
+@mutant(killed_by=("MODEL-GENERATE-LENGTH",))
 class StopsWhenAllRowsHaveEnded(NumpyBackend):
     """As soon as every row has ended nothing more comes."""
 

@@ -77,7 +77,7 @@ class PositionsAddedUnasked(NumpyBackend):
         return made
 
 
-@mutant(killed_by=("MODEL-PADDING",))
+@mutant(killed_by=("MODEL-POSITIONS",))
 class RotatedByColumn(NumpyBackend):
     """Queries and keys are rotated by their column, pads included."""
 
@@ -85,7 +85,7 @@ class RotatedByColumn(NumpyBackend):
         return super()._rotated(q, k, np.arange(q.shape[2]), rotary)
 
 
-@mutant(killed_by=("MODEL-PADDING",))
+@mutant(killed_by=("MODEL-POSITIONS",))
 class PenaltyByColumn(NumpyBackend):
     """Linear biases go by the distance of columns, pads between them included."""
 
@@ -94,7 +94,7 @@ class PenaltyByColumn(NumpyBackend):
         return super()._distance_bias(columns, c, dtype)
 
 
-@mutant(killed_by=("MODEL-PADDING",))
+@mutant(killed_by=("MODEL-POSITIONS",))
 class WindowOfAModelByColumn(NumpyBackend):
     """A window goes by the distance of columns, pads between them included."""
 

@@ -15,7 +15,6 @@ from gaugeblock.conformance.strategies.compositions import BlockFields, weights_
 from gaugeblock.spec import attention
 from gaugeblock.spec import weights as names
 from gaugeblock.spec.attention import Window
-from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.config import ACTIVATIONS
 from gaugeblock.spec.precision import Format
 from gaugeblock.spec.reference import blocks as reference
@@ -122,7 +121,7 @@ class BlockCase(BlockFields):
 
     def without(self, feature: str) -> Self:
         if feature.startswith("activation."):
-            turn = ACTIVATIONS.index(self.activation) + 1  # type: ignore[arg-type]
+            turn = ACTIVATIONS.index(self.activation) + 1
             return replace(self, activation=ACTIVATIONS[turn % len(ACTIVATIONS)])
         return replace(self, **self._nearest(feature))
 

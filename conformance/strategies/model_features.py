@@ -27,7 +27,7 @@ def _architecture(case: "ModelCase") -> dict[str, bool]:
     stacks = [stack for stack in (case.model.encoder, case.model.decoder) if stack is not None]
     blocks, decodes = [stack.block for stack in stacks], not case.encodes
     return {
-        "ids": case.reads == "tokens",
+        "ids": case.encodes and case.reads == "tokens",
         "vectors": case.reads == "vectors",
         "beside_decoder": case.encodes and case.kind == "both",
         "memory": case.remembers,

@@ -56,8 +56,8 @@ class RowByRow(Closed):
 
     def block(self, x: Array, weights: Weights, config: BlockConfig, **given: Any) -> Array:
         whole = super().block(x, weights, config, **given)  # refuses what is to be refused
-        rows = [super(RowByRow, self).block(x[b : b + 1], weights, config, **self._row(given, b)) for b in range(len(x))]
-        return np.concatenate(rows) if rows else whole
+        rows = (self._inner.block(x[b : b + 1], weights, config, **self._row(given, b)) for b in range(len(x)))
+        return np.concatenate(list(rows)) if len(x) else whole
 
     def _row(self, given: Mapping[str, Any], b: int) -> dict[str, Any]:
         own = {n: a if a is None or len(a) == 1 or n == "positions" else a[b : b + 1] for n, a in given.items()}
@@ -130,12 +130,11 @@ class LlamaBlocksOnly(OneKind):
 
     def _known(self, x: Array, config: BlockConfig, given: Mapping[str, Any]) -> bool:
         c = config.attention
-        wanted = (config.norm, config.placement, config.gated, config.causal, config.cross) == ("rms", "pre", True, True, None)
-        plain = not (c.bias or c.alibi or c.window or c.scale) and c.head_width == c.value_width
+        wanted = (config.norm, config.placement, config.gated, config.causal, config.cross)
+        plain = not (c.bias or c.alibi or c.window or c.scale or config.ffn_bias) and c.head_width == c.value_width
         turns = c.rotary is None or c.rotary.layout == "half"
-        return bool(wanted and plain and turns and not config.ffn_bias and config.eps and x.size) and (
-            c.width == c.heads * c.head_width
-        )
+        sizes = bool(config.eps and x.size) and c.width == c.heads * c.head_width
+        return wanted == ("rms", "pre", True, True, None) and plain and turns and sizes
 
 
 @correct
