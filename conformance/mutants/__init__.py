@@ -69,7 +69,6 @@ MODULES = (
 
 NOT_EXPRESSIBLE: Mapping[str, str] = {
     "M04": "attention has no soft cap",
-    "M07": "attention has no cache",
     "M14": "NaN and inf in a masked row are outside the contract, unless a backend declares nan_safe",
 }
 
