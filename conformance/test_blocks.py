@@ -7,9 +7,9 @@ from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import checks
 from gaugeblock.conformance.laws import inputs_intact
 from gaugeblock.conformance.laws.blocks import (
-    batch_rows_are_independent,
-    hidden_columns_are_inert,
-    hidden_context_is_inert,
+    NORMS,
+    READS,
+    SUMS,
     is_identity,
     mapping_intact,
     nan_propagates,
@@ -23,12 +23,10 @@ from gaugeblock.conformance.refusals import named, refused, unsupported
 from gaugeblock.conformance.refusals.blocks import malformed, using
 from gaugeblock.conformance.strategies.blocks import (
     BATCHED,
-    LONG,
     NETWORKS,
     NO_CONTEXT,
     NO_TOKENS,
     SIZES,
-    SQUARE,
     BlockCase,
     cases,
 )
@@ -42,7 +40,6 @@ ONCE = 0.1
 SELF, CROSS, EITHER = (False,), (True,), (False, True)
 ROTARY = ("", "half", "interleaved")
 WINDOWS = (None, (2, 0), (1, 1), (None, 1))
-HIDING = ("random", "keys", "heads", "shared")
 ONE_OPEN = ("only_attention", "only_feed_forward", "only_cross")
 
 
@@ -53,60 +50,9 @@ def test_silent_sublayers_leave_the_stream_as_it_is(cell: Cell, case: Case) -> N
     is_identity(cell, case)
 
 
-@block(
-    "BLOCK-CAUSAL",
-    needs=("causal",),
-    cases=partial(
-        cases,
-        sizes=LONG,
-        causal=(True,),
-        rotary=ROTARY,
-        alibi=EITHER,
-        window=WINDOWS,
-        positions=("", "offset", "backwards", "rows"),
-        mask=("", "all", "random", "heads"),
-        context_mask=("", "random"),
-        network=NETWORKS,
-    ),
-)
-def test_later_columns_change_nothing(cell: Cell, case: Case) -> None:
-    hidden_columns_are_inert(cell, case, "a later column must change nothing")
-
-
-@block(
-    "BLOCK-MASK",
-    needs=("mask",),
-    cases=partial(cases, sizes=LONG, mask=(*HIDING, "empty"), window=WINDOWS[:2], rotary=ROTARY[:2]),
-    effort=FEW,
-)
-def test_masked_column_is_inert(cell: Cell, case: Case) -> None:
-    hidden_columns_are_inert(cell, case, "a masked column must change no position but its own")
-
-
-@block(
-    "BLOCK-CONTEXT-MASK",
-    needs=("context", "context_mask"),
-    cases=partial(cases, cross=CROSS, context_mask=(*HIDING, "empty"), mask=("", "random")),
-    effort=FEW,
-)
-def test_masked_context_is_inert(cell: Cell, case: Case) -> None:
-    hidden_context_is_inert(cell, case, "a masked column of the context must change nothing")
-
-
-@block(
-    "BLOCK-BATCH-ROWS",
-    cases=partial(
-        cases, sizes=BATCHED, mask=("", "random"), context_mask=("", "keys"), positions=("", "rows"), rotary=ROTARY
-    ),
-    effort=FEW,
-)
-def test_batch_rows_of_a_block_are_independent(cell: Cell, case: Case) -> None:
-    batch_rows_are_independent(cell, case)
-
-
 @block("BLOCK-NORMS-IN-TURN", needs=("post",), cases=partial(cases, placement=("post",), w=("closed",)), effort=FEW)
 def test_silent_sublayers_leave_the_norms_in_turn(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-NORMS-IN-TURN")
+    right(cell, case, "BLOCK-NORMS-IN-TURN", NORMS)
 
 
 @block(
@@ -148,7 +94,7 @@ def test_block(cell: Cell, case: Case) -> None:
 
 @block("BLOCK-PLACEMENT", cases=partial(cases, w=("normal", *ONE_OPEN), x=("scaled",)), effort=FEW)
 def test_norm_stands_where_it_is_configured(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-PLACEMENT")
+    right(cell, case, "BLOCK-PLACEMENT", (*NORMS, *SUMS, *READS))
 
 
 @block("BLOCK-RESIDUAL", cases=partial(cases, w=("normal", *ONE_OPEN), x=("scaled",)), effort=FEW)
@@ -163,12 +109,12 @@ def test_every_sublayer_has_its_own_norm(cell: Cell, case: Case) -> None:
 
 @block("BLOCK-EPS", cases=partial(cases, eps=(0.5, 1e-2, 3e-6), w=("closed", "normal")), effort=FEW)
 def test_eps_is_the_configured_one(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-EPS")
+    right(cell, case, "BLOCK-EPS", NORMS)
 
 
 @block("BLOCK-EPS", needs=("eps.zero",), cases=partial(cases, eps=(0.0,)), effort=ONCE)
 def test_eps_may_be_zero(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-EPS")
+    right(cell, case, "BLOCK-EPS", NORMS)
 
 
 @block(
@@ -182,89 +128,7 @@ def test_feed_forward_is_the_configured_one(cell: Cell, case: Case) -> None:
 
 @block("BLOCK-ORDER", needs=("context",), cases=partial(cases, cross=CROSS), effort=FEW)
 def test_sublayers_come_in_order(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-ORDER")
-
-
-@block(
-    "BLOCK-BIDIRECTIONAL",
-    needs=("bidirectional",),
-    cases=partial(cases, sizes=LONG, causal=(False,), cross=SELF, w=("only_attention", "normal")),
-    effort=FEW,
-)
-def test_all_positions_see_one_another(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-BIDIRECTIONAL")
-
-
-@block("BLOCK-CAUSAL", needs=("causal",), cases=partial(cases, sizes=LONG, causal=(True,)), effort=FEW)
-def test_causality_binds_self_attention(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-CAUSAL")
-
-
-@block(
-    "BLOCK-MASK",
-    needs=("mask",),
-    cases=partial(cases, sizes=[*SQUARE, *SIZES], mask=(*HIDING, "queries", "none")),
-    effort=FEW,
-)
-def test_mask_belongs_to_self_attention(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-MASK")
-
-
-@block(
-    "BLOCK-CONTEXT-MASK",
-    needs=("context", "context_mask"),
-    cases=partial(cases, sizes=[*SQUARE, *SIZES], cross=CROSS, context_mask=(*HIDING, "queries", "none")),
-    effort=FEW,
-)
-def test_context_mask_belongs_to_cross_attention(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-CONTEXT-MASK")
-
-
-@block(
-    "BLOCK-CROSS",
-    needs=("context",),
-    cases=partial(cases, cross=CROSS, w=("only_cross", "normal"), x=("scaled", "normal")),
-    effort=FEW,
-)
-def test_context_is_read_as_it_is(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-CROSS")
-
-
-@block(
-    "BLOCK-CROSS-PLAIN",
-    needs=("context",),
-    cases=partial(
-        cases,
-        sizes=[*SQUARE, *LONG],
-        cross=CROSS,
-        rotary=ROTARY[1:],
-        alibi=EITHER,
-        window=((1, 1), None),
-        positions=("", "gaps"),
-        w=("only_cross", "normal"),
-    ),
-    effort=FEW,
-)
-def test_cross_attention_knows_no_order(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-CROSS-PLAIN")
-
-
-@block(
-    "BLOCK-POSITIONS",
-    needs=("positions",),
-    cases=partial(
-        cases,
-        sizes=LONG,
-        rotary=ROTARY,
-        alibi=EITHER,
-        window=WINDOWS,
-        positions=("offset", "gaps", "rows", "backwards"),
-        cross=SELF,
-    ),
-    effort=FEW,
-)
-def test_positions_reach_the_self_attention(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-POSITIONS")
+    right(cell, case, "BLOCK-ORDER", (*NORMS, *SUMS, *READS))
 
 
 @block("BLOCK-SHAPES", "BLOCK-DTYPE", cases=partial(cases, x=("normal", "zero")), effort=FEW)

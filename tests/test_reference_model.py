@@ -57,6 +57,20 @@ def test_programs_agree_with_many_digits(text: str) -> None:
             assert np.all(error <= got.err[place] + 1e-16 * np.abs(got.value[place]))
 
 
+def test_a_call_of_the_reference_is_its_program() -> None:
+    for text in CASES:
+        case = ModelCase.parse(text)
+        inputs = case.inputs(FLOAT64)
+        options = {name: inputs[name] for name in ("token_mask", "memory", "memory_mask") if name in inputs}
+        options |= {"last_only": True} if case.last_only else {}
+        called = reference.encode if case.encodes else reference.logits
+        made, want = called(weights_of(inputs), case.model, inputs[case.reads], **options), expected(case, inputs)
+        assert np.array_equal(made.value, want.value) and np.array_equal(made.err, want.err)
+        assert np.array_equal(
+            np.broadcast_to(made.free, made.value.shape), np.broadcast_to(want.free, want.value.shape)
+        )
+
+
 def memory_of(inputs: Inputs, b: int) -> Any:
     if "memory" not in inputs:
         return None

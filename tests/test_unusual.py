@@ -4,13 +4,15 @@ import pytest
 
 from gaugeblock.conformance.checks import Plan, Record, registry, run
 from gaugeblock.conformance.unusual import Unusual, unusual
+from gaugeblock.spec.components import offers
 from gaugeblock.spec.precision import FORMATS
 
 
 def records(way: Unusual, dtype: str, profile: str = "quick") -> list[Record]:
-    """Every check of its component, each on a backend of its own."""
+    """Every check of what it offers of its component, each on a backend of its own."""
     checks = [check for check in registry().values() if check.component == way.component]
-    return [run(check, way.make(), dtype, Plan(profile, shrink=False)) for check in checks]
+    offered = [check for check in checks if offers(way.make(), check.component, check.offer)]
+    return [run(check, way.make(), dtype, Plan(profile, shrink=False)) for check in offered]
 
 
 CLAIMED = [(way, dtype) for way in unusual().values() for dtype in FORMATS if dtype in way.make.dtypes]

@@ -35,7 +35,7 @@ class JaxBlock(JaxMultiHeadAttention, Block, LayerNorm, RMSNorm, FeedForward):
         dims(x.shape, shapes(weights), config, **{name: array.shape for name, array in given.items()})
         dtypes(x.dtype.name, kinds(weights), **{name: array.dtype.name for name, array in given.items()})
         if positions is not None:
-            within("positions", on_host(positions), LIMIT, "block")
+            within("positions", on_host(positions), LIMIT, "block", rule="BLOCK-ERRORS")
         sight = self._sight(x, config.attention, positions, mask, config.causal)
 
         def attend(h: Array, w: Weights) -> Array:

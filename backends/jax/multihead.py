@@ -66,7 +66,7 @@ class JaxMultiHeadAttention(MultiHeadAttention, Attention, Rotary, Alibi, Record
         dims(x.shape, shapes(weights), config, **{name: array.shape for name, array in given.items()})
         dtypes(x.dtype.name, kinds(weights), **{name: array.dtype.name for name, array in given.items()})
         if positions is not None:
-            within("positions", on_host(positions), LIMIT, "multi_head_attention")
+            within("positions", on_host(positions), LIMIT, "multi_head_attention", rule="MHA-ERRORS")
         if context is not None:
             return self._cross_attention(x, weights, config, self._keys_values(context, weights, config), mask)
         return self._self_attention(x, weights, config, self._sight(x, config, positions, mask, causal))

@@ -19,16 +19,20 @@ from gaugeblock.spec.reference.program import SECOND_ORDER, first_order, local
 from gaugeblock.spec.traced import Traced
 
 LOUD = ("normal", *(f"only_{sublayer}" for sublayer in SUBLAYERS))
+NORMS = tuple(f"{sublayer}_norm" for sublayer in SUBLAYERS)
+SUMS = tuple(f"{sublayer}_residual" for sublayer in SUBLAYERS)
+READS = ("query", "key", "value")
 POISON = 8.0  # hidden rows stay where their scores are finite, even as float16 sums
 
 
-def right(cell: Cell, case: BlockCase, clause: str = "") -> None:
-    """The block is right, step by step or whole; a step that is not breaks this clause, or its own if none is named.
+def right(cell: Cell, case: BlockCase, clause: str = "", steps: tuple[str, ...] = tuple(CLAUSES)) -> None:
+    """The block is right, step by step or whole; where one of these steps is not, it breaks this clause.
 
-    In bfloat16 the bound of a whole block tells nothing: of a black box the sublayers are then made quiet, and silent.
+    Steps are named by the last part of their names; any other, and all where no clause is named, break their own. In
+    bfloat16 the bound of a whole block tells nothing: of a black box the sublayers are then made quiet, and silent.
     """
     hidden = cell.dtype == "bfloat16" and not isinstance(cell.backend, Traced) and case.w in LOUD
-    clauses: dict[str, Any] = dict.fromkeys(CLAUSES, clause) if clause else {}
+    clauses: dict[str, Any] = dict.fromkeys(steps, clause) if clause else {}
     for one in [replace(case, w=w) for w in ("quiet", "closed")] if hidden else [case]:
         holds(cell, one, whole=False, **clauses)
 

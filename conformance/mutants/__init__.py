@@ -50,6 +50,7 @@ MODULES = (
     "blocks",
     "blocks_norms",
     "blocks_masks",
+    "blocks_positions",
     "blocks_calls",
     "blocks_precision",
     "model",

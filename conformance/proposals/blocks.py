@@ -58,7 +58,7 @@ def _holds(backend: Backend, dtype: str, level: Level) -> bool:
 
 
 def _cases() -> Iterator[BlockCase]:
-    for seed, size in enumerate(SIZES):
+    for seed, size in enumerate(SIZES[1:3]):
         for w in ("normal", "closed", "quiet"):
             for placement in ("pre", "post"):
                 yield BlockCase(**size._asdict(), cross=True, placement=placement, w=w, bias="all", seed=seed)
