@@ -52,7 +52,7 @@ def test_silent_sublayers_leave_the_stream_as_it_is(cell: Cell, case: Case) -> N
 
 @block("BLOCK-NORMS-IN-TURN", needs=("post",), cases=partial(cases, placement=("post",), w=("closed",)), effort=FEW)
 def test_silent_sublayers_leave_the_norms_in_turn(cell: Cell, case: Case) -> None:
-    right(cell, case, "BLOCK-NORMS-IN-TURN", NORMS)
+    right(cell, case, "BLOCK-NORMS-IN-TURN", (*NORMS, *SUMS, *READS))
 
 
 @block(

@@ -251,6 +251,12 @@ class StackConfig:
             problem = f"sinusoids need an even width, got {self.block.width}"
             raise refuse(ConfigError, rule, problem, where)
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether there is anything to load: vectors may pass a stack without layers as they are."""
+        norms = self.embedding_norm or self.final_norm
+        return self.inputs == "ids" or self.layers > 0 or self.positions == "learned" or norms
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
@@ -258,8 +264,8 @@ class ModelConfig:
 
     tied=True takes the logits from the transposed embedding of the decoder; head_bias adds a bias to them.
     Raises ConfigError for no stack at all, an encoder that is causal or has cross-attention, a decoder that is not
-    causal or takes vectors, cross-attention without an encoder to look at or the reverse, widths that differ, and a
-    head without a decoder. Clauses: MODEL-CONFIG.
+    causal or takes vectors, cross-attention without an encoder to look at or the reverse, widths that differ, a head
+    without a decoder, and a model without weights. Clauses: MODEL-CONFIG.
     """
 
     encoder: StackConfig | None = None
@@ -275,6 +281,8 @@ class ModelConfig:
         if self.decoder is None:
             if self.tied or self.head_bias:
                 raise _no_model("tied and head_bias must be False without a decoder")
+            if self.encoder is not None and not self.encoder.has_weights:
+                raise _no_model("a model must have weights, whose dtype is its own")
             return
         if not self.decoder.block.causal or self.decoder.inputs != "ids":
             raise _no_model("a decoder must be causal and take ids")

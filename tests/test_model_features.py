@@ -1,5 +1,7 @@
 """The features of models: every one can be used, and left out, and the cases say truly which of them they use."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +13,7 @@ from gaugeblock.conformance.refusals.model import DECODER, ENCODER, USES, using
 from gaugeblock.conformance.strategies import Draw
 from gaugeblock.conformance.strategies.model import ModelCase, cases
 from gaugeblock.conformance.strategies.model_features import NEAREST, pads
+from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.features import FEATURES
 
 OFFERS = {"encoder": ENCODER, "decoder": DECODER}
@@ -54,3 +57,11 @@ def test_pads_stand_where_they_are_said_to(recipe: str, B: int, T: int) -> None:
         assert recipe == "row" or not B or not T or real.any(axis=1).all()
         if recipe in ("left", "right") and T > 1 and B:
             assert pads(real) == {recipe} and (B < 2 or len(set(real.sum(axis=1).tolist())) > 1)
+
+
+def test_a_model_without_weights_is_none() -> None:
+    nothing = replace(ENCODER, vectors=True, positions="sinusoidal", L=0, no_final_norm=True, embedding_norm=True)
+    assert nothing.model.encoder is not None and nothing.model.encoder.has_weights
+    with pytest.raises(ConfigError, match="a model must have weights"):
+        replace(nothing, embedding_norm=False)
+    assert nothing.without("embedding_norm").L == 1

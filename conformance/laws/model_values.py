@@ -54,7 +54,7 @@ def is_right(cell: Cell, case: ModelCase, inputs: Inputs | None = None, *, whole
     """
     holds(cell, case, inputs, whole=whole, **clauses)
     if cell.dtype not in FULL and not isinstance(cell.backend, Traced) and offers(cell, "layers.none"):
-        cell.judge(replace(case, L=0))
+        cell.judge(case.changed(L=0))
 
 
 def is_right_as_a_whole(cell: Cell, case: ModelCase) -> None:

@@ -83,7 +83,7 @@ class CausalByPosition(NumpyBackend):
         return super()._self_attention(x, weights, c, view, remember)
 
 
-@mutant(killed_by=("BLOCK-CAUSAL", "BLOCK-ORDER"))
+@mutant(killed_by=("BLOCK-CAUSAL",))
 class CrossIsCausal(NumpyBackend):
     """A causal block hides later columns of the context as well."""
 

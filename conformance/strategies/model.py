@@ -169,7 +169,13 @@ class ModelCase(ModelFields):
     def without(self, feature: str) -> Self:
         if feature.startswith("padding."):
             return replace(self, **fewer_pads(feature, self.pads))
-        return replace(self, **NEAREST[feature](self))
+        return self.changed(**NEAREST[feature](self))
+
+    def changed(self, **fields: Any) -> Self:
+        """The case with other fields; vectors that no weight would meet meet a layer."""
+        made = {name: fields.get(name, getattr(self, name)) for name in BARE}
+        layer: dict[str, Any] = {"L": 1} if is_bare(made) else {}
+        return replace(self, **{**fields, **layer})
 
 
 def _other(encoder: StackConfig) -> StackConfig:
@@ -289,4 +295,16 @@ def fitting(given: dict[str, Any]) -> dict[str, Any]:
         made |= {"last_only": False, "memory_pads": ""}
     if not made["pads"]:
         made["outside"] = False
+    if is_bare(made):
+        made["no_final_norm"] = False
     return made
+
+
+BARE = ("kind", "vectors", "L", "positions", "embedding_norm", "no_final_norm")
+
+
+def is_bare(fields: Mapping[str, Any]) -> bool:
+    """Whether an encoder would have no weights at all: no configuration."""
+    kind, vectors, L, positions, embedding_norm, no_final_norm = (fields[name] for name in BARE)
+    normed = embedding_norm or not no_final_norm
+    return bool(kind == "encoder" and vectors and not L and positions != "learned" and not normed)
