@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from ast import literal_eval
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from hashlib import blake2b
 from math import isfinite
 from types import UnionType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
@@ -87,7 +88,8 @@ class Case(ABC):
 
     def random(self, purpose: str) -> np.random.Generator:
         """The generator for one of the case's arrays: independent of the order in which they are made."""
-        return np.random.default_rng([self.seed, *purpose.encode()])
+        digest = blake2b(f"{self.seed} {purpose}".encode(), digest_size=16).digest()
+        return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "little")))
 
     def __str__(self) -> str:
         given = ((f.name, getattr(self, f.name), f.default) for f in fields(self))

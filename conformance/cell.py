@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -155,10 +156,11 @@ class Cell:
         A result that is wrong only in rows that see no key is set aside, so that one convention does not hide other
         faults; the cell fails with it in the end if nothing else is wrong.
         """
-        own = self.own(case, inputs)
         size = 0.0 if self.level is Level.NAIVE else case.size(inputs)
-        verdict = judge(got, expected, own=own, size=size)
-        self._score(case, verdict, got, inputs, own)
+        own = partial(self.own, case, inputs)
+        verdict = _judged(got, expected, own, size)
+        self._keep(verdict)
+        self._hold(verdict, lambda level: _judged(got, self.expected(case, inputs, level), own))
         if verdict.status is not Status.FAIL:
             return
         clause = case.empty_row_clause if verdict.in_empty_rows else ""
@@ -171,12 +173,15 @@ class Cell:
         self, case: Case, got: Numpy, expected: Callable[[Contract], Expected], law: str, inputs: Inputs, clause: str
     ) -> None:
         """Compare an intermediate of a case with what it should be under a contract, and keep the score."""
-        own = expected(EXACT).err
-        verdict = judge(got, expected(self.contract()), own=own)
+
+        def at(level: Level) -> Verdict:
+            return _judged(got, expected(self.contract(level)), lambda: expected(EXACT).err)
+
+        verdict = at(self.level)
         self._keep(verdict)
         if verdict.status is Status.FAIL:
             raise Nonconformance(law, case, clause=clause, verdict=verdict, inputs=inputs)
-        self._hold(verdict, lambda level: judge(got, expected(self.contract(level)), own=own))
+        self._hold(verdict, at)
 
     def same(
         self, case: Case, inputs: Inputs, changed: Inputs, law: str, where: Bits | None = None, to: Case | None = None
@@ -234,10 +239,6 @@ class Cell:
             problem = f"the result must have dtype {dtype.name}, got {got.dtype.name}"
             raise Nonconformance(problem, case, clause=case.dtype_clause, inputs=inputs)
 
-    def _score(self, case: Case, verdict: Verdict, got: Numpy, inputs: Inputs, own: Any) -> None:
-        self._keep(verdict)
-        self._hold(verdict, lambda level: judge(got, self.expected(case, inputs, level), own=own))
-
     def _keep(self, verdict: Verdict) -> None:
         self.tally.judged += 1
         self.tally.undetermined += verdict.status is Status.UNDETERMINED
@@ -253,6 +254,12 @@ class Cell:
             if at(self.tally.held).status is Status.PASS:
                 return
             self.tally.held = Level(self.tally.held.value - 1)
+
+
+def _judged(got: Numpy, expected: Expected, own: Callable[[], Any], size: float = 0.0) -> Verdict:
+    """A comparison; the reference's own errors, which cost as much as the reference, are asked for where they count."""
+    without = judge(got, expected, size=size)
+    return judge(got, expected, own=own(), size=size) if without.ratio > 1 else without
 
 
 def change(inputs: Inputs, **arrays: Numpy) -> Mapping[str, Numpy]:

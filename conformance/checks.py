@@ -199,7 +199,7 @@ def _examples(check: Check, cell: Cell, plan: Plan) -> None:
         _example(check, cell, cell.fit(case))
 
     decorated = settings(
-        max_examples=max(1, int(EXAMPLES[plan.profile] * check.effort)),
+        max_examples=max(2, int(EXAMPLES[plan.profile] * check.effort)),
         derandomize=plan.seed is None,
         phases=(Phase.explicit, Phase.generate, *((Phase.shrink,) if plan.shrink else ())),
         database=None,

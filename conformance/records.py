@@ -77,12 +77,14 @@ def line(record: Record | Mapping[str, Any]) -> str:
     return json.dumps(_finite(data), ensure_ascii=False)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of a record so far; a last line that is not yet complete is left out."""
+def read(path: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:
+    """The lines of a record from a byte on, and the byte after them; a last line that is not complete is left out."""
     if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8")
-    return [json.loads(one) for one in text[: text.rfind("\n") + 1].splitlines()]
+        return [], start
+    with path.open("rb") as file:
+        file.seek(start)
+        complete, newline, _ = file.read().rpartition(b"\n")
+    return [json.loads(one) for one in complete.splitlines()], start + len(complete) + len(newline)
 
 
 def cell(data: Mapping[str, Any]) -> Record:

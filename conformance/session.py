@@ -1,4 +1,4 @@
-"""`gaugeblock check`: pytest in processes of its own, one for each backend, and one report of them all."""
+"""`gaugeblock check`: pytest in processes of its own, for one backend after the other, and one report of them all."""
 
 import os
 import secrets
@@ -8,8 +8,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +71,15 @@ class Child:
     out: Path
     log: Path
     process: subprocess.Popen[bytes]
+    known: list[dict[str, Any]] = field(default_factory=list)
+    read: int = 0
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        return records.read(self.out)
+        """Its record so far; only what is new is read, since a run is asked many times."""
+        more, self.read = records.read(self.out, self.read)
+        self.known += more
+        return self.known
 
     @property
     def names(self) -> list[str]:
@@ -113,44 +118,44 @@ def _ordered(found: list[Record]) -> list[Record]:
 
 
 def run(request: Request, console: Console) -> list[dict[str, Any]]:
-    """Check every backend in a process of its own, as many at once as there are jobs; the lines of their records.
+    """Check one backend after the other, each in a process with as many workers as there are jobs; their records.
 
-    Raises ConfigError where a backend cannot be used, or where two go by one name; the other processes are then ended.
+    Raises ConfigError where a backend cannot be used, or where two go by one name.
     """
-    jobs = request.jobs or os.cpu_count() or 1
-    waiting, done = list(enumerate(dict.fromkeys(request.backends))), {}
-    workers = max(1, jobs // len(waiting))
-    running: list[tuple[int, Child]] = []
+    lines: list[dict[str, Any]] = []
     words: dict[str, str] = {}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what follows is cleaned up
     with tempfile.TemporaryDirectory(prefix="gaugeblock-") as place, _progress(console) as bars:
-        try:
-            while waiting or running:
-                while waiting and len(running) < jobs:
-                    number, word = waiting.pop(0)
-                    running.append((number, _start(request, word, workers, Path(place) / str(number))))
-                time.sleep(0.1)
-                for number, child in list(running):
-                    bars(child)
-                    for name in child.names:
-                        records.distinct(words, name, child.word)
-                    if child.process.poll() is not None:
-                        running.remove((number, child))
-                        done[number] = _finished(child)
-        finally:
-            for _, child in running:
+        for number, word in enumerate(dict.fromkeys(request.backends)):
+            child = _start(request, word, Path(place) / str(number))
+            try:
+                _watch(child, bars, words)
+            finally:
                 _end(child.process)
                 child.process.wait()
-    return [line for number in sorted(done) for line in done[number]]
+            lines += _finished(child)
+    return lines
 
 
-def _start(request: Request, word: str, workers: int, place: Path) -> Child:
+def _watch(child: Child, bars: Any, words: dict[str, str]) -> None:
+    """Wait for the end of a process; raises ConfigError as soon as its backend goes by a name that is taken."""
+    running = True
+    while running:
+        running = child.process.poll() is None
+        bars(child)
+        for name in child.names:
+            records.distinct(words, name, child.word)
+        if running:
+            time.sleep(0.1)
+
+
+def _start(request: Request, word: str, place: Path) -> Child:
     place.mkdir()
     (place / "pytest.ini").write_text(SETTINGS, encoding="utf-8")
     out, log = place / "run.jsonl", place / "log"
     with log.open("wb") as file:
         process = subprocess.Popen(
-            _command(request, word, workers, place, out),
+            _command(request, word, place, out),
             stdout=file,
             stderr=subprocess.STDOUT,
             env=_environment(place),
@@ -162,17 +167,23 @@ def _start(request: Request, word: str, workers: int, place: Path) -> Child:
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a pytest process and its workers, which would go on with their check otherwise."""
     if os.name == "posix":
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended, and its workers with it
+            os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
 
 
-def _command(request: Request, word: str, workers: int, place: Path, out: Path) -> list[str]:
+def _command(request: Request, word: str, place: Path, out: Path) -> list[str]:
     plugins = [part for name in PLUGINS for part in ("-p", name)]
     pytest = [sys.executable, "-m", "pytest", "-q", "-c", str(place / "pytest.ini"), "--rootdir", str(place)]
     isolated = ["--noconftest", "-p", "no:cacheprovider", *plugins, "--pyargs", "gaugeblock.conformance"]
     # a hanging or dying backend ends its worker, not the run: hence a worker also for one job, and as many as it takes
-    parallel = ["-n", str(1 if request.case else workers), "--max-worker-restart", str(RESTARTS)]
+    parallel = [
+        "-n",
+        str(1 if request.case else request.jobs or os.cpu_count() or 1),
+        "--max-worker-restart",
+        str(RESTARTS),
+    ]
     parallel += ["--timeout", str(_timeout(request)), "--timeout-method", "thread"]
     options = {"profile": request.profile, "case": request.case, "known": request.known, "out": str(out)}
     gauge = [f"--gauge-backend={word}", *(f"--gauge-{name}={value}" for name, value in options.items() if value)]

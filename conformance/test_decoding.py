@@ -136,6 +136,11 @@ def test_steps_over_padded_rows(cell: Cell, case: Script) -> None:
     laws.follows(cell, case)
 
 
+@step("MODEL-TAPS", cases=partial(scripts, ops=("s2,s1,s2", "s1,s1,s1", "s3")), effort=0.3)
+def test_traced_steps_give_the_same(cell: Cell, case: Script) -> None:
+    laws.same_when_traced(cell, case)
+
+
 @step("MODEL-CROSS-ONCE", "MODEL-CACHED", needs=("memory",), cases=partial(decoding.cases, switches=CROSS), effort=0.4)
 def test_steps_with_a_memory(cell: Cell, case: Script) -> None:
     laws.follows(cell, case)

@@ -431,9 +431,9 @@ def test_a_record_can_be_read_while_it_is_written(tmp_path: Path) -> None:
     failure = {"got": float("nan"), "ratio": float("inf"), "index": [0, 1]}
     record = Record("counting", ("ATTN-COUNT",), "attention", "mine", "float32", "fail", failure=failure)
     path = tmp_path / "run.jsonl"
-    assert records.read(path) == []
+    assert records.read(path) == ([], 0)
     path.write_text(records.line(record) + '\n{"kind": "ce', encoding="utf-8")
-    (line,) = records.read(path)
+    (line,), _ = records.read(path)
     assert line["failure"] == {"got": "nan", "ratio": "inf", "index": [0, 1]}
     again = records.cell(line)
     assert (again.clauses, again.outcome, again.notes) == (("ATTN-COUNT",), "fail", [])

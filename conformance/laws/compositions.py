@@ -1,6 +1,7 @@
 """What every composition is held to: each of its steps by itself, from what the implementation put into the step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from gaugeblock.conformance.strategies.compositions import ProgramCase
 from gaugeblock.conformance.verdict import same_bits
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.precision import Contract
-from gaugeblock.spec.reference.bounded import Bits, Expected
+from gaugeblock.spec.reference.bounded import Bits, Bounded, Expected
 from gaugeblock.spec.reference.program import Known, Step, local
 from gaugeblock.spec.traced import Traced
 
@@ -111,17 +112,15 @@ def steps_hold(
         clause = _blamed(step.name, clauses)
         if step.name not in taps:
             raise cell.fail(f"{step.name} is not among the taps: {', '.join(taps)}", case, clause=clause, inputs=inputs)
-        last = step is program[-1]
-        got = _of_shape(cell, case, step, taps[step.name], known, clause)
+        made = cache(partial(local, step, dict(known), last=step is program[-1]))
+        got = _of_shape(cell, case, step, taps[step.name], made(cell.contract()).value.shape, clause)
         free = judged.free(inputs, step.name, got.shape)
         if free is not None and got.shape[0] == 1:
             free = np.all(free, axis=0, keepdims=True)  # one tap for all rows: unspecified where it is for each of them
         cell.compare(
             case,
             got,
-            lambda contract, step=step, last=last, free=free, got=got: _expected(
-                step, known, contract, last, free, got.shape
-            ),  # type: ignore[misc]
+            partial(_expected, made, got.shape, free),
             f"{step.name} is not what its own inputs give",
             inputs,
             clause,
@@ -153,16 +152,14 @@ def same_result(cell: Cell, case: ProgramCase) -> None:
 
 
 def _expected(
-    step: Step, known: Mapping[str, Any], contract: Contract, last: bool, free: Any, shape: tuple[int, ...]
+    made: Callable[[Contract], Bounded], shape: tuple[int, ...], free: Bits | None, contract: Contract
 ) -> Expected:
-    made = local(step, known, contract, last=last)
-    value, err = (np.broadcast_to(x, shape) for x in (made.value, made.err))
+    value, err = (np.broadcast_to(x, shape) for x in (made(contract).value, made(contract).err))
     return Expected(value, err, free=np.zeros((), bool) if free is None else free)
 
 
-def _of_shape(cell: Cell, case: ProgramCase, step: Step, got: Numpy, known: Mapping[str, Any], clause: str) -> Numpy:
+def _of_shape(cell: Cell, case: ProgramCase, step: Step, got: Numpy, shape: tuple[int, ...], clause: str) -> Numpy:
     """The tap in the shape of its step; where all rows are alike the batch axis may be missing, or be full."""
-    shape = np.shape(step.value(*(np.asarray(known[name], np.float64) for name in step.reads)))
     if got.shape == shape[1:] and shape[0] == 1:
         return got[None]
     if got.shape != shape and (shape[0] != 1 or got.shape[1:] != shape[1:]):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.cell import REPEATS, Cell
 from gaugeblock.conformance.laws.decoding_driver import Session
 from gaugeblock.conformance.refusals import stands_for
 from gaugeblock.conformance.strategies.decoding import DecodeCase, Op
@@ -13,11 +13,23 @@ from gaugeblock.conformance.verdict import same_bits
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.cache import cache_bytes
 from gaugeblock.spec.errors import CacheError, CapacityError, GaugeblockError, PositionError
+from gaugeblock.spec.traced import Traced
 
 
 def follows(cell: Cell, case: DecodeCase, clause: str = "MODEL-CACHED") -> None:
     """Make the calls of the script; every step is judged as all columns together would be."""
     Session(cell, case, clause).follow()
+
+
+def same_when_traced(cell: Cell, case: DecodeCase) -> None:
+    """Steps that are traced give the bits of those that are not; without tracing there is nothing to compare."""
+    if not isinstance(cell.backend, Traced):
+        cell.note("shows no intermediates: steps are held to the first-order bound")
+        return
+    shown, plain = Session(cell, case, whole=False), Session(cell, case, plain=True)
+    for op in case.script():
+        first, second = shown.step(op), plain.step(op)
+        _same_bits(cell, case, shown, first, second, "a step gives another result when it is traced")
 
 
 def forgets(cell: Cell, case: DecodeCase) -> None:
@@ -26,7 +38,7 @@ def forgets(cell: Cell, case: DecodeCase) -> None:
     Only where the capacity is fixed: a cache that has grown may be read in other portions.
     """
     fixed = cell.backend.conventions.capacity == "fixed"
-    long, short = (Session(cell, case, "MODEL-TRUNCATE", whole=False) for _ in range(2))
+    long, short = (Session(cell, case, "MODEL-TRUNCATE", plain=True) for _ in range(2))
     for op in case.script():
         if op.kind == "s" and op.number == 1:
             long.step(op)
@@ -42,7 +54,7 @@ def forgets(cell: Cell, case: DecodeCase) -> None:
 
 def keeps_apart(cell: Cell, case: DecodeCase) -> None:
     """What becomes of a fork does not show in the other: the same steps without a fork give the same bits."""
-    forked, alone = (Session(cell, case, "MODEL-FORK", whole=False) for _ in range(2))
+    forked, alone = (Session(cell, case, "MODEL-FORK", plain=True) for _ in range(2))
     backend: Any = cell.backend
     for op in case.script():
         if op.kind == "f":
@@ -142,7 +154,7 @@ def _refused(session: Session, ids: Numpy, error: type[GaugeblockError], cache: 
 
 
 def _same_bits(cell: Cell, case: DecodeCase, session: Session, first: Numpy, second: Numpy, law: str) -> None:
-    """Two results of the same calls; where the backend does not repeat itself its steps were judged anyway."""
+    """Two results of the same calls; where the backend does not repeat itself, other checks judge its steps."""
     cell.tally.judged += 1
     real = session.history.real[:, -first.shape[1] :, None]
     if np.all(same_bits(first, second) | ~real):
@@ -157,5 +169,5 @@ def _same_bits(cell: Cell, case: DecodeCase, session: Session, first: Numpy, sec
 def _repeated(cell: Cell, case: DecodeCase) -> bool:
     """Whether the first step of a script gives the same bits when it is made again."""
     first = next(op for op in case.script() if op.kind == "s")
-    runs = [Session(cell, case, whole=False).step(first) for _ in range(4)]
+    runs = [Session(cell, case, plain=True).step(first) for _ in range(REPEATS)]
     return all(bool(np.all(same_bits(runs[0], run))) for run in runs[1:])

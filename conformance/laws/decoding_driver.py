@@ -94,12 +94,16 @@ class Chunk:
 
 @dataclass
 class Session:
-    """A decoder of the backend's with a cache, and the history of that cache; clause is what the script is about."""
+    """A decoder of the backend's with a cache, and the history of that cache; clause is what the script is about.
+
+    plain makes the calls that a user makes, whose steps do not show: what they give is for the check to judge.
+    """
 
     cell: Cell
     case: DecodeCase
     clause: str = "MODEL-CACHED"
     whole: bool = True
+    plain: bool = False
     inputs: Inputs = field(init=False)
     model: Any = None
     cache: Any = None
@@ -122,7 +126,7 @@ class Session:
     @property
     def shows(self) -> bool:
         """Whether the backend shows its intermediates."""
-        return isinstance(self.cell.backend, Traced)
+        return isinstance(self.cell.backend, Traced) and not self.plain
 
     def ask(self, call: Any) -> Any:
         """Make a call that has no reason to raise."""
@@ -178,7 +182,7 @@ class Session:
         self._of_right_kind(op, got)
         if self.shows:
             steps_hold(self.cell, self.case, self.inputs, {**shown, "logits": got}, self._clauses(op), chunk)
-        if not self.shows or (self.whole and self.cell.dtype == "float32"):
+        if not self.plain and (not self.shows or (self.whole and self.cell.dtype == "float32")):
             self.open.append((got, chunk, before.ids.shape[1]))
         return got
 

@@ -205,6 +205,15 @@ class MemoryMaskIsForgottenInSteps(NumpyBackend):
         return replace(super().start(*args, **kwargs), memory_mask=None)
 
 
+@mutant(killed_by=("MODEL-TAPS", "MODEL-GENERATE"))
+class StepsCoarselyUnlessTraced(NumpyBackend):
+    """A step whose intermediates nobody asks for gives logits with a few bits less."""
+
+    def step(self, *args: Any, **kwargs: Any) -> tuple[Array, Cache]:
+        scores, cache = super().step(*args, **kwargs)
+        return (_coarse(scores) if self._taps is None else scores), cache
+
+
 def _coarse(x: Array) -> Array:
     """x with three bits of its mantissa less."""
     mantissa, exponent = np.frexp(x.astype(np.float32))

@@ -112,14 +112,29 @@ class StepsNeverConsume(RecomputesEverything):
 
 
 @correct
-class OneTokenAtATime(NumpyBackend):
-    """A chunk is stepped through column by column."""
+class OneTokenAtATime(Decoder, Backend):
+    """A chunk is stepped through column by column; it shows nothing but its logits."""
+
+    dtypes = frozenset({"float64", "float32", "bfloat16", "float16"})
+
+    def __init__(self, variant: str = "") -> None:
+        super().__init__(variant)
+        self.inner = NumpyBackend()
+
+    def load(self, weights: Mapping[str, Array], config: ModelConfig) -> Model:
+        return self.inner.load(weights, config)
+
+    def logits(self, model: Model, tokens: Array, **options: Any) -> Array:
+        return self.inner.logits(model, tokens, **options)
+
+    def start(self, model: Model, batch: int, capacity: int, **memory: Any) -> Cache:
+        return self.inner.start(model, batch, capacity, **memory)
 
     def step(
         self, model: Model, tokens: Array, cache: Cache, *, token_mask: Array | None = None, last_only: bool = False
     ) -> tuple[Array, Cache]:
-        whole = super().step
-        if self._taps is not None or tokens.ndim != 2 or tokens.shape[1] < 2 or cache.consumed:
+        whole = self.inner.step
+        if tokens.ndim != 2 or tokens.shape[1] < 2 or cache.consumed:
             return whole(model, tokens, cache, token_mask=token_mask, last_only=last_only)
         trial, _ = whole(model, tokens, self.fork(cache), token_mask=token_mask)  # for its refusals
         parts = []
@@ -129,4 +144,22 @@ class OneTokenAtATime(NumpyBackend):
             parts.append(scores)
         real = np.ones(tokens.shape, bool) if token_mask is None else token_mask
         scores = np.concatenate(parts, axis=1).astype(trial.dtype)
-        return (self._last_real(scores, real) if last_only else scores), cache
+        return (self.inner._last_real(scores, real) if last_only else scores), cache
+
+    def reorder(self, cache: Cache, rows: Array) -> Cache:
+        return self.inner.reorder(cache, rows)
+
+    def truncate(self, cache: Cache, length: int) -> Cache:
+        return self.inner.truncate(cache, length)
+
+    def fork(self, cache: Cache) -> Cache:
+        return self.inner.fork(cache)
+
+    def cache_nbytes(self, cache: Cache) -> int:
+        return self.inner.cache_nbytes(cache)
+
+    def cache_length(self, cache: Cache) -> int:
+        return self.inner.cache_length(cache)
+
+    def generate(self, model: Model, tokens: Array, **options: Any) -> Array:
+        return self.inner.generate(model, tokens, **options)

@@ -139,7 +139,7 @@ def at_last(steps: Sequence[Step], now: Tokens) -> list[Step]:
     def bounded(contract: Contract, x: Any) -> Bounded:
         return head.bounded(contract, chosen(np.asarray(x)))
 
-    return [*steps[:-1], Step(head.name, head.reads, lambda x: head.value(chosen(x)), bounded)]
+    return [*steps[:-1], replace(head, value=lambda x: head.value(chosen(x)), bounded=bounded)]
 
 
 def last_only(steps: Sequence[Step], now: Tokens) -> list[Step]:
@@ -262,4 +262,4 @@ def _head(x: str, weights: Weights, config: ModelConfig) -> Step:
         y = x @ wide["head.weight"]
         return y + wide["head.bias"] if config.head_bias else y
 
-    return Step("logits", (x,), value, lambda contract, x: multihead.layer(contract, x, head, "head"))
+    return Step("logits", (x,), value, lambda contract, x: multihead.layer(contract, x, head, "head"), rows=True)
