@@ -93,14 +93,24 @@ def propose(backend: Annotated[str, typer.Argument(metavar="BACKEND", help=FORMS
 
 @app.command()
 def mutants(
-    only: Only = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="Mutant, component, clause or number of the catalogue (repeatable)."),
+    ] = None,
+    first: Annotated[bool, typer.Option("--first", help="Leave a mutant alone once it is killed.")] = False,
+    profile: Annotated[str, typer.Option(help="quick, default or thorough.")] = "default",
     jobs: Jobs = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the matrix there, as JSON.")] = None,
+    shown: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="Show this record; run nothing.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the record there, as JSON.")] = None,
+    update: Annotated[
+        bool, typer.Option("--update", help="Keep what the file of --out says of other mutants that are still there.")
+    ] = False,
+    format: Annotated[str, typer.Option(help="terminal, markdown or json.")] = "terminal",
 ) -> None:
     """Run the known-bad implementations: which clause catches which."""
-    from gaugeblock.conformance.report.mutants import report
+    from gaugeblock.conformance.report.mutants import Request, report
 
-    raise typer.Exit(report(only or [], jobs, out, _console()))
+    raise typer.Exit(report(Request(only or [], first, profile, jobs, shown, out, update), format, _console()))
 
 
 def _console() -> Console:

@@ -68,11 +68,6 @@ MODULES = (
     "cache_calls",
 )
 
-NOT_EXPRESSIBLE: Mapping[str, str] = {
-    "M04": "attention has no soft cap",
-    "M14": "NaN and inf in a masked row are outside the contract, unless a backend declares nan_safe",
-}
-
 
 @dataclass(frozen=True)
 class Mutant:
