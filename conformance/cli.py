@@ -113,6 +113,22 @@ def mutants(
     raise typer.Exit(report(Request(only or [], first, profile, jobs, shown, out, update), format, _console()))
 
 
+@app.command()
+def mutate(
+    modules: Annotated[list[str], typer.Argument(metavar="MODULE...", help="Modules of the NumPy backend.")],
+    sample: Annotated[int | None, typer.Option(metavar="N", min=1, help="Draw so many of each (default: all).")] = None,
+    seed: Annotated[int, typer.Option(help="Draw others.")] = 0,
+    profile: Annotated[str, typer.Option(help="quick, default or thorough.")] = "default",
+    jobs: Jobs = None,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Longest time for one mutant.")] = 120.0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Write the record there.")] = None,
+) -> None:
+    """Change the NumPy backend in one place at a time, and show the changes that no check notices."""
+    from gaugeblock.conformance.report.generic import Request, report
+
+    raise typer.Exit(report(Request(modules, sample, seed, profile, jobs, timeout, out), _console()))
+
+
 def _console() -> Console:
     """Standard output; a file or a pipe is as wide as the tables want to be."""
     return Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)

@@ -66,6 +66,7 @@ MODULES = (
     "model_head",
     "model_calls",
     "model_generation",
+    "model_serving",
     "model_decoding",
     "model_decoding_cache",
     "model_declared",
