@@ -25,6 +25,7 @@ from gaugeblock.spec.features import FEATURES, unsupported_by
 from gaugeblock.spec.precision import HALF, Level
 
 EXAMPLES: Mapping[str, int] = {"quick": 8, "default": 30, "thorough": 60}
+SUITE_IS_WRONG = "the suite is wrong"
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def run(check: Check, backend: Backend, dtype: str, plan: Plan = Plan()) -> Reco
     except UnexpectedPass as works:
         record.outcome, record.reason = "unexpected-pass", str(works)
     except SuiteError as wrong:
-        record.outcome, record.reason = "error", f"the suite is wrong: {wrong}"
+        record.outcome, record.reason = "error", f"{SUITE_IS_WRONG}: {wrong}"
     return _complete(record, cell, time.perf_counter() - start)
 
 

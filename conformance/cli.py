@@ -93,14 +93,40 @@ def propose(backend: Annotated[str, typer.Argument(metavar="BACKEND", help=FORMS
 
 @app.command()
 def mutants(
-    only: Only = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="Mutant, component, clause or number of the catalogue (repeatable)."),
+    ] = None,
+    first: Annotated[bool, typer.Option("--first", help="Leave a mutant alone once it is killed.")] = False,
+    profile: Annotated[str, typer.Option(help="quick, default or thorough.")] = "default",
     jobs: Jobs = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the matrix there, as JSON.")] = None,
+    shown: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="Show this record; run nothing.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the record there, as JSON.")] = None,
+    update: Annotated[
+        bool, typer.Option("--update", help="Keep what the file of --out says of other mutants that are still there.")
+    ] = False,
+    format: Annotated[str, typer.Option(help="terminal, markdown or json.")] = "terminal",
 ) -> None:
     """Run the known-bad implementations: which clause catches which."""
-    from gaugeblock.conformance.report.mutants import report
+    from gaugeblock.conformance.report.mutants import Request, report
 
-    raise typer.Exit(report(only or [], jobs, out, _console()))
+    raise typer.Exit(report(Request(only or [], first, profile, jobs, shown, out, update), format, _console()))
+
+
+@app.command()
+def mutate(
+    modules: Annotated[list[str], typer.Argument(metavar="MODULE...", help="Modules of the NumPy backend.")],
+    sample: Annotated[int | None, typer.Option(metavar="N", min=1, help="Draw so many of each (default: all).")] = None,
+    seed: Annotated[int, typer.Option(help="Draw others.")] = 0,
+    profile: Annotated[str, typer.Option(help="quick, default or thorough.")] = "default",
+    jobs: Jobs = None,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Longest time for one mutant.")] = 120.0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Write the record there.")] = None,
+) -> None:
+    """Change the NumPy backend in one place at a time, and show the changes that no check notices."""
+    from gaugeblock.conformance.report.generic import Request, report
+
+    raise typer.Exit(report(Request(modules, sample, seed, profile, jobs, timeout, out), _console()))
 
 
 def _console() -> Console:

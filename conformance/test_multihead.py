@@ -218,7 +218,7 @@ def test_shape_and_dtype_of_multi_head_attention(cell: Cell, case: Case) -> None
     holds(cell, case)
 
 
-@mha("MHA-TAPS", cases=partial(cases, sizes=EVERY, bias=("", "all")), effort=FEW)
+@mha("MHA-TAPS", cases=partial(cases, sizes=EVERY, bias=("", "all"), mask=("", "random")), effort=FEW)
 def test_steps_are_shown(cell: Cell, case: Case) -> None:
     shows_its_steps(cell, case)
     same_result(cell, case)

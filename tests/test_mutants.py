@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from gaugeblock.conformance.checks import registry
-from gaugeblock.conformance.mutants import NOT_EXPRESSIBLE, Mutant, mutants
-from gaugeblock.conformance.mutants.matrix import idle, killed_by, matrix, row, selected, survivors
+from gaugeblock.conformance.mutants import Mutant, mutants
+from gaugeblock.conformance.mutants.exempt import NOT_EXPRESSIBLE
+from gaugeblock.conformance.mutants.matrix import Row, idle, killed_by, matrix, row, selected, survivors
 from gaugeblock.spec.clause import clauses
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import FORMATS
@@ -45,7 +46,7 @@ def test_the_registry_is_well_formed() -> None:
 def test_a_row_says_what_killed() -> None:
     found = row(mutants()["ScaleMissing"], profile="quick")
     assert not found.missed and "ATTN-SCALE" in found.clauses and found.margin and found.margin > 1
-    assert json.loads(json.dumps(found.as_json(), allow_nan=False))["first"] == found.first
+    assert Row.from_json(json.loads(json.dumps(found.as_json(), allow_nan=False))) == found
 
 
 def test_rows_come_in_order_and_are_counted() -> None:

@@ -1,6 +1,5 @@
 """The laws of decoding with a cache: steps give what all columns together would, whatever became of the cache."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,15 +69,16 @@ def keeps_apart(cell: Cell, case: DecodeCase) -> None:
 
 
 def refuses_overflow(cell: Cell, case: DecodeCase) -> None:
-    """A step beyond the capacity gives no numbers, and changes nothing."""
-    if cell.backend.conventions.capacity == "grows":
-        cell.note("the capacity is declared to grow: nothing overflows")
-        follows(cell, replace(case, spare=0))
-        return
+    """A step beyond the capacity gives no numbers, and changes nothing; or is taken, as declared."""
+    grows = cell.backend.conventions.capacity == "grows"
     session = Session(cell, case, "MODEL-STEP-ATOMIC", whole=False)
     for op in case.script():
-        if op.kind == "x":
-            room = case.capacity - session.history.ids.shape[1]
+        room = case.capacity - session.history.ids.shape[1]
+        if op.kind == "x" and grows:
+            cell.note("the capacity is declared to grow: nothing overflows")
+            if case.positions != "learned":  # whose table does not
+                session.step(Op("s", op.number + 100, max(room, 0) + 1))
+        elif op.kind == "x":
             _refused(session, case.chunk(Op("s", op.number, room + 1), len(session.history.ids))[0], CapacityError)
         else:
             session.take(op)
@@ -107,10 +107,15 @@ def refuses_consumed(cell: Cell, case: DecodeCase) -> None:
     rule = cell.backend.conventions.consumed_cache
     session = Session(cell, case, "MODEL-CONSUMED", whole=False)
     for op in case.script():
-        before = session.cache
+        before, history = session.cache, session.history
         if op.kind == "x":
             continue
         session.take(op)
+        if op.kind in "sl" and rule == "valid":
+            session.others.append((before, history))
+            session.take(Op("w", 0))
+            session.step(Op("s", op.number + 100, 1))
+            session.take(Op("w", 0))
         if op.kind in "sl" and rule == "raises":
             ids = case.chunk(Op("s", op.number, 1), len(session.history.ids))[0]
             _refused(session, ids, CacheError, before)

@@ -31,7 +31,7 @@ def mistakes(cell: Cell, case: RotaryCase, inputs: Inputs) -> Iterator[tuple[str
         yield text, _varied(cell, case, inputs, scaling=scaling)
     if case.rule is None:
         yield from _frequencies(cell, case, inputs)
-    if case.dims.R < case.D:
+    if case.dims.R < case.D and case.D % 2 == 0:
         yield "all components are rotated, not the first rotary_dim", _varied(cell, case, inputs, rotary_dim=None)
 
 

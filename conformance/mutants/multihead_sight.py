@@ -318,3 +318,14 @@ class KeysTurnByColumn(NumpyBackend):
     def _rotated(self, q: Array, k: Array, positions: Array, rotary: RotaryConfig) -> tuple[Array, Array]:
         keys = self._tap("rotated_key", self._rotate_heads(k, np.arange(k.shape[2]), rotary))
         return super()._rotated(q, k, positions, rotary)[0], self._tap("rotated_key", keys)
+
+
+@mutant(killed_by=("MHA-MASK", "MHA-INERT"), reports=("pytorch/pytorch#86120", "pytorch/pytorch#106630"))
+class MaskDroppedOnTheFastPath(NumpyBackend):
+    """Where no intermediates are shown another path is taken, which forgets the mask."""
+
+    def multi_head_attention(self, x: Array, weights: Weights, config: AttentionConfig, **given: Any) -> Array:
+        whole = super().multi_head_attention(x, weights, config, **given)  # refuses what is to be refused
+        if self._taps is not None or given.get("mask") is None:
+            return whole
+        return super().multi_head_attention(x, weights, config, **{**given, "mask": None})

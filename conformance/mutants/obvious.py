@@ -2,7 +2,8 @@
 
 U  scores and norm outputs have unit variance       C  a later token changes no earlier row
 S  rotated products depend on the distance only     K  token by token gives what the whole sequence gives
-All of them in float32, batch 1, on one plain shape, with no option on and a tolerance chosen by eye.
+All of them in float32, batch 1, on one plain shape, with no option on and a tolerance chosen by eye; C and K of
+attention, and of what is built from it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gaugeblock.conformance.mutants.obvious_models import leaks, steps
 from gaugeblock.spec.backend import Backend, Numpy
 from gaugeblock.spec.components import offers
 
@@ -53,6 +55,7 @@ def _no_leak(backend: Backend) -> Iterator[bool]:
         before = _call(backend, "attention", q, k, v, causal=True)
         after = _call(backend, "attention", q, later_k, later_v, causal=True)
         yield bool(np.all(np.abs(before - after)[:, :, :5] < CLOSE))
+    yield from leaks(backend)
 
 
 def _distance_only(backend: Backend) -> Iterator[bool]:
@@ -74,6 +77,7 @@ def _cached_is_full(backend: Backend) -> Iterator[bool]:
         for t in range(4, LENGTH):
             step = _call(backend, "attention", q[:, :, t : t + 1], k[:, :, : t + 1], v[:, :, : t + 1])
             yield bool(np.all(np.abs(step[:, :, 0] - full[:, :, t]) < CLOSE))
+    yield from steps(backend)
 
 
 LAWS: Mapping[str, Callable[[Backend], Iterator[bool]]] = {

@@ -79,7 +79,7 @@ def using(cell: Cell, feature: str) -> RotaryCase:
     case = BASE
     for option in feature.split("+"):
         case = replace(case, **USES[option])
-    own = {*feature.split("+"), *(case.used() - BASE.used())}  # what the feature implies is part of it
+    own = {feature, *feature.split("+"), *(case.used() - BASE.used())}  # what the feature implies is part of it
     for option in declared(cell):
         if option not in own and set(option.split("+")) <= case.used():
             case = case.without(option)

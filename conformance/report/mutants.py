@@ -1,8 +1,8 @@
-"""The matrix of mutants and clauses, for a terminal and as JSON."""
+"""The matrix of mutants and clauses, for a terminal, as Markdown and as JSON."""
 
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -10,66 +10,110 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-from gaugeblock.conformance.mutants import NOT_EXPRESSIBLE
-from gaugeblock.conformance.mutants.matrix import Row, idle, matrix, survivors
+from gaugeblock.conformance.mutants.exempt import EQUIVALENT, NOT_EXPRESSIBLE
+from gaugeblock.conformance.mutants.matrix import Row, complete, idle, matrix, survivors
+from gaugeblock.conformance.mutants.power import by_clause, by_component, dumps, merged, read
+from gaugeblock.conformance.report.mutants_markdown import cells, render
+from gaugeblock.spec.errors import ConfigError
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+FORMATS = ("terminal", "markdown", "json")
 
 
-def report(only: Sequence[str], jobs: int | None, out: Path | None, console: Console) -> int:
-    """Run the mutants, print what killed each and give the exit status: 0 iff all are killed as they say.
+@dataclass(frozen=True)
+class Request:
+    """What `gaugeblock mutants` was asked for.
 
-    Raises ConfigError for a word that names nothing.
+    shown is a record to show instead of running anything; out where to write one, which update brings up to date
+    instead of replacing it.
     """
-    os.environ.update({name: os.environ.get(name, "1") for name in ONE_THREAD})  # for the processes to come
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("mutants", total=None)
-        rows = matrix(
-            only,
-            jobs=jobs or os.cpu_count() or 1,
-            progress=lambda row, done, total: progress.update(task, completed=done, total=total),
-        )
-    console.print(_table(rows))
-    lazy = [] if only else idle(rows)
-    _summary(console, rows, lazy)
-    if out:
-        out.write_text(json.dumps([row.as_json() for row in rows], indent=1) + "\n", encoding="utf-8")
+
+    only: Sequence[str] = ()
+    first: bool = False
+    profile: str = "default"
+    jobs: int | None = None
+    shown: Path | None = None
+    out: Path | None = None
+    update: bool = False
+
+
+def report(request: Request, form: str, console: Console) -> int:
+    """Run the mutants, show what killed each and give the exit status: 0 iff all are killed as they say.
+
+    Raises ConfigError for a word that names nothing, a form that is none, or a record that cannot be read.
+    """
+    if form not in FORMATS:
+        raise ConfigError(f"mutants: format must be one of {', '.join(FORMATS)}, got {form!r}")
+    old = read(request.out)[1] if request.out and request.update and request.out.exists() else []
+    profile, rows = read(request.shown) if request.shown else (request.profile, _run(request, console))
+    if request.out:
+        request.out.write_text(dumps(merged(old, rows), profile), encoding="utf-8")
+    lazy = idle(row for row in rows if row.component in complete(rows))
+    if form == "terminal":
+        _terminal(console, rows, lazy)
+    else:
+        print(dumps(rows, profile) if form == "json" else render(rows, lazy), end="")
     return 1 if survivors(rows) or lazy or any(row.missed for row in rows) else 0
 
 
-def _table(rows: Sequence[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="")
-    for name in ("mutant", "known as", "obvious", "killed by", "margin", "fault"):
-        table.add_column(name, no_wrap=name != "fault", overflow="fold")
-    for row in rows:
-        named = [clause for clause in row.killed_by if clause in row.clauses]
-        others = len(row.clauses) - len(named[:3])
-        killers = ", ".join(named[:3]) + (f" +{others}" if others else "")
-        margin = "exact" if row.margin is None else f"{row.margin:.1e}"
-        known = row.catalogue or next(iter(row.reports), "")
-        cells = (
-            row.mutant,
-            known,
-            ",".join(row.obvious) or "-",
-            killers if row.kills else "SURVIVES",
-            margin if killers else "",
+def _run(request: Request, console: Console) -> list[Row]:
+    os.environ.update({name: os.environ.get(name, "1") for name in ONE_THREAD})  # for the processes to come
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("mutants", total=None)
+        return matrix(
+            request.only,
+            profile=request.profile,
+            first=request.first,
+            jobs=request.jobs or os.cpu_count() or 1,
+            progress=lambda row, done, total: progress.update(task, completed=done, total=total),
         )
-        table.add_row(*map(escape, cells), escape(row.fault))
+
+
+def _terminal(console: Console, rows: Sequence[Row], lazy: Sequence[str]) -> None:
+    names = ("mutant", "known as", "4 laws", "killed by", "first check", "dtype", "input", "margin", "s")
+    console.print(_table(names, (cells(row) for row in rows)))
+    clause_names = (
+        "clause",
+        "kills" if all(row.whole for row in rows) else "kills >=",
+        "alone",
+        "named first",
+        "named",
+    )
+    console.print()
+    console.print(_table(clause_names, ([str(x) for x in vars(power).values()] for power in by_clause(rows))))
+    console.print()
+    console.print(
+        _table(
+            ("component", "mutants", "4 laws", "suite"),
+            ([str(x) for x in vars(power).values()] for power in by_component(rows)),
+        )
+    )
+    console.print()
+    for line in _summary(rows, lazy):
+        console.print(escape(line), highlight=False)
+
+
+def _table(names: Sequence[str], rows: Iterator[list[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="")
+    for name in names:
+        table.add_column(name, no_wrap=name != "input", overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
     return table
 
 
-def _summary(console: Console, rows: Sequence[Row], lazy: Sequence[str]) -> None:
+def _summary(rows: Sequence[Row], lazy: Sequence[str]) -> Iterator[str]:
     obvious = sum(bool(row.obvious) for row in rows)
     killed = len(rows) - len(survivors(rows))
-    console.print(
-        f"\n{len(rows)} mutants: {obvious} killed by the four obvious laws, {killed} by the suite", highlight=False
+    seconds = sum(row.seconds for row in rows)
+    yield (
+        f"{len(rows)} mutants: {obvious} killed by the four obvious laws, {killed} by the suite; "
+        f"{seconds:.0f} s of work"
     )
-    for row in survivors(rows):
-        console.print(f"survives  {row.mutant}: {escape(row.fault)}", highlight=False)
+    yield from (f"survives   {row.mutant}: {row.fault}" for row in survivors(rows))
     for row in rows:
         if row.kills and row.missed:
-            console.print(f"missed    {row.mutant} is not killed by {', '.join(row.missed)}", highlight=False)
-    for clause in lazy:
-        console.print(f"idle      {clause} kills nothing", highlight=False)
-    for name, reason in NOT_EXPRESSIBLE.items():
-        console.print(f"no mutant {name}: {escape(reason)}", highlight=False)
+            yield f"missed     {row.mutant} is not killed by {', '.join(row.missed)}"
+    yield from (f"idle       {clause} kills nothing" for clause in lazy)
+    yield from (f"no mutant  {name}: {reason}" for name, reason in NOT_EXPRESSIBLE.items())
+    yield from (f"equivalent {name}: {reason}" for name, reason in EQUIVALENT.items())

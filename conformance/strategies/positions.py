@@ -166,7 +166,7 @@ LARGE = [Widths(*d) for d in ((1, 33, 512), (2, 65, 130), (1, 257, 4))]
 TABLES_POOL = [Tables(*d) for d in ((1, 1, 1, 1), (1, 3, 5, 2), (2, 5, 7, 3), (2, 1, 6, 4), (3, 4, 2, 5), (1, 9, 4, 1))]
 LARGE_TABLES = [Tables(*d) for d in ((1, 65, 512, 33), (2, 17, 1025, 8))]
 NEAR = ("first", "rows", "gaps", "shuffled", "edges")
-BASES = (10000.0, 500000.0, 100.0, 37.5, 1.0)
+BASES = (10000.0, 500000.0, 100.0, 37.5, 1.0, 12345.678)  # no float32 holds the last
 
 
 def cases(

@@ -207,7 +207,7 @@ ANY_X = ("normal", "axis", "index", "scaled", "integers")
 NEAR = ("start", "offset", "odd-256", "odd-2048", "edges", "gaps", "permuted", "same")
 ROWS = ("rows", "rows-gaps", "rows-start", "rows-padded")
 ANY_POSITIONS = (*NEAR, *ROWS, "thousands")
-BASES = (BASE, 500000.0, 100.0, 1e6, 10001.0)
+BASES = (BASE, 500000.0, 100.0, 1e6, 10001.0, 12345.678)  # no float32 holds the last
 
 
 def cases(

@@ -112,6 +112,16 @@ class StepsNeverConsume(RecomputesEverything):
 
 
 @correct
+class TextOfAnyLength(RecomputesEverything):
+    """Steps beyond the capacity are taken, as declared."""
+
+    conventions = Conventions(capacity="grows")
+
+    def start(self, model: Model, batch: int, capacity: int, **memory: Any) -> Text:
+        return replace(super().start(model, batch, capacity, **memory), capacity=2**31)
+
+
+@correct
 class OneTokenAtATime(Decoder, Backend):
     """A chunk is stepped through column by column; it shows nothing but its logits."""
 

@@ -1,0 +1,165 @@
+"""Small changes of source text: what a slip of the pen does to a formula, one place at a time."""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+FACTORS = (1.001, 0.99, 2.0, -1.0)
+OPPOSITE: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+REVERSED: dict[type[ast.AST], type[ast.AST]] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+NOT_COMMUTATIVE = (ast.Sub, ast.Div, ast.MatMult, ast.Pow, ast.FloorDiv, ast.Mod)
+# what is said, not computed: messages, annotations, what is imported
+SILENT = (ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.arguments, ast.AnnAssign)
+DEMOTED, SCALED = "_demoted", "_scaled"
+
+Change = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A change of one place: what kind it is, the line, the statement before and after, and the whole new source."""
+
+    kind: str
+    line: int
+    before: str
+    after: str
+    source: str
+
+
+def mutations(source: str) -> list[Mutation]:
+    """Every change of a source file, in the order of the file; changes that come to the same text are given once.
+
+    Constants are scaled, negated or moved by one, operators and comparisons turned, terms, keywords and negations
+    dropped, arguments and operands swapped, branches forced; results of assignments are scaled, or rounded to half
+    precision.
+    """
+    found: dict[str, Mutation] = {}
+    original = ast.unparse(ast.parse(source))
+    for n in range(sum(1 for _ in _sites(ast.parse(source)))):
+        tree = ast.parse(source)
+        kind, statement, change = next(site for i, site in enumerate(_sites(tree)) if i == n)
+        before = _head(statement)
+        change()
+        made = ast.unparse(ast.fix_missing_locations(tree))
+        if made != original:
+            found.setdefault(made, Mutation(kind, statement.lineno, before, _head(statement), made))
+    return list(found.values())
+
+
+def _head(statement: ast.stmt) -> str:
+    """A statement without the statements in it."""
+    text = ast.unparse(statement)
+    return text.splitlines()[0] if hasattr(statement, "body") else text
+
+
+def _sites(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, Change]]:
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        for statement in function.body:
+            yield from _statement(statement)
+
+
+def _statement(statement: ast.stmt) -> Iterator[tuple[str, ast.stmt, Change]]:
+    if isinstance(statement, (ast.FunctionDef, *SILENT)):
+        return
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return
+    for kind, change in _below(statement):
+        yield kind, statement, change
+    if isinstance(statement, ast.Assign | ast.Return) and isinstance(statement.value, ast.expr):
+        for kind, made in _results(statement.value):
+            yield kind, statement, partial(setattr, statement, "value", made)
+    for name in ("body", "orelse"):
+        for inner in getattr(statement, name, ()):
+            yield from _statement(inner)
+
+
+def _below(node: ast.AST) -> Iterator[tuple[str, Change]]:
+    for name, value in ast.iter_fields(node):
+        for at, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if not isinstance(child, ast.expr | ast.keyword | ast.comprehension):
+                continue
+            if isinstance(child, SILENT):
+                continue
+            for kind, made in _changes(child):
+                yield kind, partial(_put, node, name, at, made)
+            yield from _below(child)
+            yield from _within(child)
+
+
+def _put(node: ast.AST, name: str, at: int | None, made: ast.AST) -> None:
+    if at is None:
+        setattr(node, name, made)
+    else:
+        getattr(node, name)[at] = made
+
+
+def _within(node: ast.AST) -> Iterator[tuple[str, Change]]:
+    """Changes of a node that stays: its operator, operands, keywords, arguments."""
+    if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in OPPOSITE:
+        yield "operator", partial(setattr, node, "op", OPPOSITE[type(node.op)]())
+    if isinstance(node, ast.BinOp) and isinstance(node.op, NOT_COMMUTATIVE):
+        yield "operands swapped", partial(_swap, node)
+    if isinstance(node, ast.Compare):
+        for at, op in enumerate(node.ops):
+            for table in (OPPOSITE, REVERSED):
+                if type(op) in table:
+                    yield "comparison", partial(_put, node, "ops", at, table[type(op)]())
+    if isinstance(node, ast.Call):
+        for at in range(len(node.keywords)):
+            yield "keyword dropped", partial(node.keywords.pop, at)
+        for at in range(len(node.args) - 1):
+            yield "arguments swapped", partial(_exchange, node.args, at)
+
+
+def _swap(node: ast.BinOp) -> None:
+    node.left, node.right = node.right, node.left
+
+
+def _exchange(items: list[ast.expr], at: int) -> None:
+    items[at], items[at + 1] = items[at + 1], items[at]
+
+
+def _changes(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """What may stand in the place of an expression."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield "constant", ast.Constant(not node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
+        yield "off by one", ast.Constant(node.value + 1)
+        yield "off by one", ast.Constant(node.value - 1)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, float):
+        for factor in FACTORS:
+            yield "constant", ast.Constant(node.value * factor)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.BitAnd):
+        yield "term dropped", node.left
+        yield "term dropped", node.right
+    elif isinstance(node, ast.UnaryOp):
+        yield "sign dropped", node.operand
+    elif isinstance(node, ast.IfExp):
+        yield "branch", node.body
+        yield "branch", node.orelse
+    elif isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        yield "call dropped", node.args[0]
+
+
+def _results(value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    for factor in FACTORS[:2]:
+        yield "result scaled", ast.Call(ast.Name(SCALED), [value, ast.Constant(factor)], [])
+    yield "result demoted", ast.Call(ast.Name(DEMOTED), [value], [])

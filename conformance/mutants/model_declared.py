@@ -1,0 +1,19 @@
+"""Decoders that declare what they do not do."""
+
+from gaugeblock.backends.numpy import NumpyBackend
+from gaugeblock.conformance.mutants.declared import declares, forgets
+from gaugeblock.conformance.unusual.model_decoding import RecomputesEverything, StepsNeverConsume, TextOfAnyLength
+
+CONSUMED, CAPACITY = ("MODEL-CONSUMED",), ("MODEL-STEP-ATOMIC",)
+
+declares(
+    NumpyBackend, __name__, killed_by=CONSUMED, convention="consumed_cache", value="valid", name="StepsDeclareValid"
+)
+declares(
+    NumpyBackend, __name__, killed_by=CAPACITY, convention="capacity", value="grows", name="StepsDeclareThatTheyGrow"
+)
+declares(RecomputesEverything, __name__, killed_by=CONSUMED, convention="consumed_cache", value="valid")
+declares(RecomputesEverything, __name__, killed_by=CAPACITY, convention="capacity", value="grows")
+declares(StepsNeverConsume, __name__, killed_by=CONSUMED, convention="consumed_cache", value="raises")
+declares(TextOfAnyLength, __name__, killed_by=CAPACITY, convention="capacity", value="fixed")
+forgets(RecomputesEverything, __name__, {"decoder.bytes": "CACHE-BYTES"})

@@ -1,0 +1,27 @@
+"""Multi-head attention that refuses what it declares to offer."""
+
+from gaugeblock.conformance.mutants.declared import forgets
+from gaugeblock.conformance.unusual.multihead import PlainSelfAttention
+
+forgets(
+    PlainSelfAttention,
+    __name__,
+    {
+        "multihead.context": "MHA-CONTEXT",
+        "multihead.alibi": "MHA-ALIBI",
+        "multihead.window": "MHA-WINDOW",
+        "multihead.mask.heads": "MHA-SPLIT",
+        "multihead.causal+mask": "MHA-CAUSAL",
+        "multihead.positions.rows": "MHA-BATCH-ROWS",
+        "multihead.rotary.interleaved": "MHA-BIAS",
+        "multihead.rotary.partial": "MHA-ROTARY",
+        "multihead.rotary.scaling": "MHA-ROTARY",
+        "multihead.bias.some": "MHA-BIAS",
+        "multihead.grouped": "MHA-GROUPED",
+        "multihead.value_width": "MHA-SPLIT",
+        "multihead.inner_width": "MHA-SPLIT",
+        "multihead.scale": "MHA-SCALE",
+        "multihead.empty.batch": "MHA-EMPTY-AXES",
+        "multihead.empty.queries": "MHA-EMPTY-AXES",
+    },
+)

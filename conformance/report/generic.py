@@ -1,0 +1,58 @@
+"""Generic mutants for a terminal and as JSON lines."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from gaugeblock.conformance.mutants.generic import TIMEOUT, Found, sample, survey
+from gaugeblock.conformance.report.mutants import ONE_THREAD
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `gaugeblock mutate` was asked for; sample is how many mutations of each module to draw, None for all."""
+
+    modules: Sequence[str]
+    sample: int | None = None
+    seed: int = 0
+    profile: str = "default"
+    jobs: int | None = None
+    timeout: float = TIMEOUT
+    out: Path | None = None
+
+
+def report(request: Request, console: Console) -> int:
+    """Try the mutations, show what survives and give the exit status: 0 iff nothing does.
+
+    Raises ConfigError for a module that there is not.
+    """
+    os.environ.update({name: os.environ.get(name, "1") for name in ONE_THREAD})  # for the processes to come
+    chosen = {module: sample(module, request.sample, request.seed) for module in request.modules}
+    jobs = request.jobs or os.cpu_count() or 1
+    found: list[Found] = []
+    for module, tried in chosen.items():
+        mine = []
+        for one in survey(module, tried, profile=request.profile, jobs=jobs, timeout=request.timeout):
+            mine.append(one)
+            if one.fate == "survives":
+                console.print(escape(f"{one.file}:{one.line}  {one.kind}\n{one.diff}\n"), highlight=False)
+        console.print(_summary(module, mine), highlight=False)
+        found += mine
+    if request.out:
+        lines = (json.dumps(one.as_json(), ensure_ascii=False) for one in found)
+        request.out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return 1 if any(one.fate == "survives" for one in found) else 0
+
+
+def _summary(module: str, found: Sequence[Found]) -> str:
+    fates = Counter(one.fate for one in found)
+    dead = fates["killed"] + fates["timeout"]
+    alive = dead + fates["survives"]
+    share = f"{100 * dead / alive:.1f} %" if alive else "nothing"
+    return f"{module}: {share} of {alive} killed, {fates['survives']} survive, {fates['equivalent']} equivalent"
