@@ -129,6 +129,23 @@ def mutate(
     raise typer.Exit(report(Request(modules, sample, seed, profile, jobs, timeout, out), _console()))
 
 
+@app.command()
+def bench(
+    contexts: Annotated[str, typer.Option(metavar="N,N,...", help="Lengths of the prompt.")] = "128,512,2048",
+    repeats: Annotated[int, typer.Option(metavar="N", help="Rounds, of which the median is taken.")] = 5,
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A backend or a peer (repeatable).")] = None,
+    width: Annotated[int, typer.Option(metavar="M")] = 512,
+    layers: Annotated[int, typer.Option(metavar="L")] = 8,
+    small: Annotated[bool, typer.Option("--small", help="A tiny model and short prompts, to try it out.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write what was measured there, as JSON.")] = None,
+) -> None:
+    """Measure prefill and decoding of the backends, beside transformers where it is installed."""
+    from gaugeblock.bench.report import report, request
+
+    asked = request(contexts, repeats, only or [], width=width, layers=layers, small=small)
+    raise typer.Exit(report(asked, out, _console()))
+
+
 def _console() -> Console:
     """Standard output; a file or a pipe is as wide as the tables want to be."""
     return Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)

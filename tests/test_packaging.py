@@ -21,7 +21,7 @@ import gaugeblock
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 WINGS: dict[str, str] = PROJECT["tool"]["setuptools"]["package-dir"]
-BARE_NAMES = ("spec", "backends", "conformance")
+BARE_NAMES = ("spec", "backends", "conformance", "bench")
 FRAMEWORKS = ("torch", "jax")
 SUITE = ("--pyargs", "gaugeblock.conformance", "--gauge-backend", "numpy")
 
@@ -34,7 +34,7 @@ def pytest_sessionfinish(session):
     report = {
         "collected": session.testscollected,
         "files": {name: str(pathlib.Path(file).resolve()) for name, file in modules.items() if file},
-        "bare": [name for name in ("spec", "backends", "conformance") if importlib.util.find_spec(name)],
+        "bare": [name for name in ("spec", "backends", "conformance", "bench") if importlib.util.find_spec(name)],
     }
     pathlib.Path("report.json").write_text(json.dumps(report))
 """
