@@ -124,9 +124,13 @@ def _within(node: ast.AST) -> Iterator[tuple[str, Change]]:
                     yield "comparison", partial(_put, node, "ops", at, table[type(op)]())
     if isinstance(node, ast.Call):
         for at in range(len(node.keywords)):
-            yield "keyword dropped", partial(node.keywords.pop, at)
+            yield "keyword dropped", partial(_drop, node.keywords, at)
         for at in range(len(node.args) - 1):
             yield "arguments swapped", partial(_exchange, node.args, at)
+
+
+def _drop(keywords: list[ast.keyword], at: int) -> None:
+    del keywords[at]
 
 
 def _swap(node: ast.BinOp) -> None:

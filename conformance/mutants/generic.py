@@ -184,7 +184,7 @@ def _scaled(x: Any, factor: float) -> Any:
     if isinstance(x, float):
         made: Any = x * factor
     elif isinstance(x, np.ndarray | np.generic) and x.dtype.kind == "f":
-        made = x * x.dtype.type(factor)
+        made = np.multiply(x, x.dtype.type(factor))
     else:
         return x
     return _noted(SCALED, x, made)

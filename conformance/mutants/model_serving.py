@@ -23,7 +23,7 @@ class PositionsCountWhatIsRetained(NumpyBackend):
 
     def _new_positions(self, positions: Array, start: int) -> Array:
         evicted = 0 if self.held is None else max(start - self.held, 0)
-        return np.maximum(super()._new_positions(positions, start) - evicted, 0)
+        return np.asarray(np.maximum(super()._new_positions(positions, start) - evicted, 0))
 
 
 @mutant(killed_by=("MODEL-CACHED", "MODEL-REORDER"), reports=("lablup/mlxcel#76",))
