@@ -168,7 +168,7 @@ def _same_bits(cell: Cell, case: DecodeCase, session: Session, first: Numpy, sec
     if not again:
         cell.tally.nondeterministic += 1
         return
-    raise cell.fail(law, case, inputs=session.inputs, got=first)
+    raise cell.fail(law, case, inputs=session.inputs)
 
 
 def _repeated(cell: Cell, case: DecodeCase) -> bool:
