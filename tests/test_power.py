@@ -63,8 +63,10 @@ def test_clauses_are_counted(rows: list[Row]) -> None:
 
 def test_components_are_counted(rows: list[Row]) -> None:
     lost = replace(rows[0], kills=())
-    assert [vars(power) for power in by_component([lost, rows[1]])] == [
-        {"component": "attention", "mutants": 2, "obvious": sum(bool(r.obvious) for r in rows), "suite": 1}
+    wrongly = next(m.name for m in mutants().values() if m.make.__module__.endswith("attention_declared"))
+    assert [vars(power) for power in by_component([lost, rows[1], replace(rows[1], mutant=wrongly)])] == [
+        {"component": "attention", "mutants": 2, "obvious": sum(bool(r.obvious) for r in rows), "suite": 1},
+        {"component": "wrong declarations", "mutants": 1, "obvious": bool(rows[1].obvious), "suite": 1},
     ]
 
 

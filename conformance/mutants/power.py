@@ -13,6 +13,8 @@ from gaugeblock.spec.clause import clauses
 from gaugeblock.spec.components import COMPONENTS
 from gaugeblock.spec.errors import ConfigError
 
+DECLARED = "wrong declarations"
+
 
 @dataclass(frozen=True)
 class ClausePower:
@@ -51,15 +53,24 @@ def by_clause(rows: Iterable[Row]) -> list[ClausePower]:
 
 
 def by_component(rows: Iterable[Row]) -> list[ComponentPower]:
-    """The power of the suite in each component that has rows, beside that of the four laws that everybody writes."""
+    """The power of the suite in each component that has rows, beside that of the four laws that everybody writes.
+
+    Wrong declarations of right implementations stand by themselves: no law of the obvious ones is about them.
+    """
     rows = list(rows)
-    found = []
-    for component in COMPONENTS:
-        mine = [row for row in rows if row.component == component]
-        if mine:
-            killed = len(mine) - len(survivors(mine))
-            found.append(ComponentPower(component, len(mine), sum(bool(row.obvious) for row in mine), killed))
-    return found
+    named = [(name, [row for row in rows if row.component == name and not declares(row)]) for name in COMPONENTS]
+    named.append((DECLARED, [row for row in rows if declares(row)]))
+    return [_power(name, mine) for name, mine in named if mine]
+
+
+def declares(row: Row) -> bool:
+    """Whether the mutant computes rightly and declares something else."""
+    known = mutants().get(row.mutant)
+    return known is not None and known.make.__module__.endswith("_declared")
+
+
+def _power(name: str, rows: Sequence[Row]) -> ComponentPower:
+    return ComponentPower(name, len(rows), sum(bool(row.obvious) for row in rows), len(rows) - len(survivors(rows)))
 
 
 def dumps(rows: Sequence[Row], profile: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gaugeblock.conformance.mutants.exempt import EQUIVALENT, NOT_EXPRESSIBLE
 from gaugeblock.conformance.mutants.matrix import Row, survivors
-from gaugeblock.conformance.mutants.power import ComponentPower, by_clause, by_component, read
+from gaugeblock.conformance.mutants.power import DECLARED, ComponentPower, by_clause, by_component, declares, read
 from gaugeblock.spec.clause import clause, clauses
 
 BEGIN, END = "<!-- mutants: begin -->\n", "<!-- mutants: end -->\n"
@@ -51,7 +51,7 @@ def insert(text: str, rows: Iterable[Row]) -> str:
 def _lines(rows: Sequence[Row], lazy: Sequence[str]) -> Iterator[str]:
     yield from ("# Mutants", "", summary(rows))
     for power in by_component(rows):
-        mine = [row for row in rows if row.component == power.component]
+        mine = [row for row in rows if (DECLARED if declares(row) else row.component) == power.component]
         head = ("mutant", "fault", "known as", "4 laws", "killed by", "first check", "dtype", "input", "margin", "s")
         yield from (f"## {power.component}", "", *_table(head, map(_row, mine)), "")
     kills = "kills" if all(row.whole for row in rows) else "kills at least"
