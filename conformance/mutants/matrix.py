@@ -13,6 +13,7 @@ from gaugeblock.conformance.mutants import Mutant, mutants
 from gaugeblock.conformance.mutants.obvious import obvious
 from gaugeblock.conformance.records import WRONG
 from gaugeblock.conformance.report.failure import blamed
+from gaugeblock.conformance.selection import of_backend
 from gaugeblock.spec.clause import clauses
 from gaugeblock.spec.components import COMPONENTS
 from gaugeblock.spec.errors import ConfigError
@@ -169,7 +170,8 @@ def _row(name: str, dtypes: tuple[str, ...], profile: str) -> Row:
 
 
 def _checks(mutant: Mutant) -> list[Check]:
-    return [check for check in registry().values() if check.component == mutant.component]
+    backend = mutant.make()
+    return [c for c in registry().values() if c.component == mutant.component and of_backend(c, backend)]
 
 
 def _named(mutant: Mutant, word: str) -> bool:
