@@ -68,9 +68,9 @@ def attention(
         dq = c ds k,   dk = c ds^T q,   dbias = ds
 
     dk and dv are summed over the query heads that share a key/value head, dbias over the axes along which it is
-    broadcast. Hidden keys, and queries that see none, add nothing anywhere: their ds and p are exactly zero.
+    broadcast. Hidden keys, queries that see none, and queries whose dy is zero add nothing anywhere, exactly.
     q (B, H, T, D), k (B, K, S, D), v (B, K, S, E), dy (B, H, T, E) -> values and errors in the shapes of the inputs.
-    Raises ShapeError. Clauses: ATTN-GRADIENT, ATTN-GRADIENT-MASKED, ATTN-GRADIENT-BIAS, ATTN-JACOBIAN.
+    Raises ShapeError. Clauses: those of spec/clauses/attention.md that begin with ATTN-GRADIENT, and ATTN-JACOBIAN.
     Source: Vaswani et al. 2017, eq. 1; Dao et al. 2022, appendix B.2 (delta from the output).
     """
     call = _call(q, k, v, mask, bias, causal, window, scale, contract, conventions)
@@ -146,7 +146,8 @@ def _scores_cotangent(call: Call, dy: Bounded, contract: Contract) -> Bounded:
     rounding = ulps(PRODUCT_ROUNDINGS, acc.u) * (size + np.abs(delta) + off)
     err = p.err * (apart + dp.err + off) + p.value * (dp.err + off) + (p.value + p.err) * rounding
     err = err + 4 * acc.eta * (1 + size + np.abs(delta))
-    return Bounded(p.value * (dp.value - delta), np.where(call.visible, err, 0.0))
+    some = np.any(read > 0, axis=-1, keepdims=True)  # (B, H, T, 1)
+    return Bounded(p.value * (dp.value - delta), np.where(call.visible & some, err, 0.0))
 
 
 def _scaled(a: Bounded, b: Bounded, scale: float, contract: Contract) -> Bounded:

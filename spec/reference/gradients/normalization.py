@@ -87,8 +87,8 @@ def _input(h: Bounded, d: Bounded, size: Real, r: Bounded, contract: Contract, *
 
         |b computed - b| <= r³ (mean(err_h |d| + |h| err_d) + ((1 + u)^n (1 + rho)³ - 1) mean(|h| size)),   n = M + 12
 
-    size is |d| before it cancels, |x| + |mean|: what the sums lose where they run over h x. rho is the relative error of
-    r; it stands for that of the root's argument as well, since t = r^-2.
+    size is |d| before it cancels, |x| + |mean|: what the sums lose where they run over h x. rho is the relative error
+    of r; it stands for that of the root's argument as well, since t = r^-2.
     h, d, size (..., M), r (..., 1) -> (..., M).
     """
     acc, M = contract.acc, h.value.shape[-1]

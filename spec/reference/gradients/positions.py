@@ -45,7 +45,7 @@ def learned_positions(shape: tuple[int, int], positions: ArrayLike, dy: ArrayLik
         dtable_p = sum of dy_t over all t with positions_t = p
 
     shape is that of the table (N, M), positions (T,) or (B, T), dy (T, M) or (B, T, M) -> (N, M). A row that nobody
-    reads has the gradient zero, one with a single reader its cotangent, exactly. Clauses: LEARNED-GRADIENT.
+    reads has the gradient zero, one with a single reader its cotangent, exactly. Clauses: POS-LOOKUP-GRADIENT.
     """
     g = given(dy, contract.acc)
     read = np.asarray(positions).reshape(-1)
