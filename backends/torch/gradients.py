@@ -1,6 +1,6 @@
 """Gradients in PyTorch, by autograd."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ class TorchGradients(Gradients):
 def _gradients(value: Tensor, flat: list[Tensor], cotangent: Tensor) -> list[Tensor]:
     if not value.requires_grad:  # none of the primals is read
         return [torch.zeros_like(x) for x in flat]
-    found = torch.autograd.grad(value, flat, cotangent, retain_graph=True, allow_unused=True)
+    found: Sequence[Tensor | None] = torch.autograd.grad(value, flat, cotangent, retain_graph=True, allow_unused=True)
     return [torch.zeros_like(x) if g is None else g for x, g in zip(flat, found, strict=True)]
 
 

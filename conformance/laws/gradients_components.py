@@ -72,7 +72,7 @@ def rms_norm(cell: Cell, case: RMSNormCase) -> Reference:
     """The gradients of x and weight."""
 
     def found(inputs: Inputs, dy: Numpy, contract: Contract) -> Found:
-        given = {"contract": contract, "conventions": cell.backend.conventions}
+        given: dict[str, Any] = {"contract": contract, "conventions": cell.backend.conventions}
         return normalization.rms_norm(inputs["x"], inputs.get("weight"), dy, eps=case.eps, **given)
 
     return found

@@ -15,7 +15,7 @@ class DenominatorHeldConstant(HandwrittenAttention):
     """The softmax's denominator is taken for a constant: the row term is missing."""
 
     def _row_term(self, p: Array, dp: Array, dy: Array, y: Array) -> Array:
-        return np.zeros_like(dp[..., :1])
+        return np.asarray(np.zeros_like(dp[..., :1]))
 
 
 @mutant(killed_by=("ATTN-GRADIENT",))

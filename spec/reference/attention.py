@@ -191,12 +191,12 @@ def term_errors(s: Bounded, visible: Bits, contract: Contract) -> Real:
     m = np.max(np.where(visible, s.value, -np.inf), axis=-1, keepdims=True, initial=-np.inf)
     below = np.where(visible, s.value - np.where(n > 0, m, 0.0), 0.0)
     relative = min((c + _rescales(visible, contract) * (c + 2)) * u, 0.99)
-    return s.err + u * (3 * np.abs(s.value) + 7 * np.abs(below) + 2 * np.log(n + 1.0)) - np.log1p(-relative)
+    return np.asarray(s.err + u * (3 * np.abs(s.value) + 7 * np.abs(below) + 2 * np.log(n + 1.0)) - np.log1p(-relative))
 
 
 def _rescales(visible: Bits, contract: Contract) -> int:
     """How often an online softmax rescales at most: once for each block of keys, and once more."""
-    return -(-visible.shape[-1] // contract.key_block) + 1
+    return -(-int(visible.shape[-1]) // contract.key_block) + 1
 
 
 def _weight_error(p: Real, delta: Real) -> Real:
