@@ -30,7 +30,10 @@ SUITE_IS_WRONG = "the suite is wrong"
 
 @dataclass(frozen=True)
 class Check:
-    """A named law: the clauses that it enforces, the features that it needs, its inputs and its body."""
+    """A named law: the clauses that it enforces, the features that it needs, its inputs and its body.
+
+    capability is what a backend must offer beside the component (spec.components.CAPABILITIES).
+    """
 
     name: str
     clauses: tuple[str, ...]
@@ -41,6 +44,7 @@ class Check:
     case_type: type[Case] | None
     body: Callable[..., None]
     effort: float
+    capability: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,14 @@ def checks(
     case_type: type[Case] | None = None,
     needs: tuple[str, ...] = (),
     effort: float = 1.0,
+    capability: str = "",
 ) -> Callable[[Callable[..., None]], Callable[[Any], None]]:
     """Make a function of (cell, case), or of (cell) where there are no cases, into a check of these clauses."""
 
     def register(body: Callable[..., None]) -> Callable[[Any], None]:
         name = body.__name__.removeprefix("test_")
-        check = Check(name, clauses, component, offer or component, frozenset(needs), cases, case_type, body, effort)
+        needed = frozenset(needs)
+        check = Check(name, clauses, component, offer or component, needed, cases, case_type, body, effort, capability)
         if name in _registry and _file(_registry[name].body) != _file(body):
             raise ValueError(f"check {name} stands in {_file(_registry[name].body)} and in {_file(body)}")
         _registry[name] = check

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from gaugeblock.spec.backend import Backend
-from gaugeblock.spec.components import COMPONENTS, INTERFACES, offered
+from gaugeblock.spec.components import CAPABILITIES, COMPONENTS, INTERFACES, offered
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError, GaugeblockError, NotAvailable
 from gaugeblock.spec.features import FEATURES, validate
@@ -69,7 +69,7 @@ def _fit(cls: type[Backend], word: str) -> None:
 
 
 def _mismatches(cls: type[Backend]) -> Iterator[str]:
-    for interfaces in INTERFACES.values():
+    for interfaces in (*INTERFACES.values(), CAPABILITIES):
         for offer, interface in interfaces.items():
             if issubclass(cls, interface):
                 for name in sorted(_abstract(interface)):
@@ -92,6 +92,9 @@ def _problems(offer: str, wanted: Any, method: Any, cls: type[Backend]) -> Itera
     first = [p.name for p in want if p.kind is p.POSITIONAL_OR_KEYWORD]
     if [p.name for p in have if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)][: len(first)] != first:
         yield f"must take {', '.join(first)} in this order"
+    for rest in (p.name for p in want if p.kind is p.VAR_POSITIONAL):
+        if not any(p.kind is p.VAR_POSITIONAL for p in have):
+            yield f"must take any number of {rest}"
     lacking = [p.name for p in want if p.kind is p.KEYWORD_ONLY and not _takes(p.name, have)]
     lacking = [name for name in lacking if not _left_out(f"{offer}.{name}", cls)]
     if lacking:

@@ -55,7 +55,7 @@ def selected(only: Iterable[str], case: str = "") -> list[Check]:
 
 def of_backend(check: Check, backend: Backend | Missing) -> bool:
     """Whether a check speaks of something that the backend offers."""
-    return isinstance(backend, Missing) or offers(backend, check.component, check.offer)
+    return isinstance(backend, Missing) or offers(backend, check.component, check.offer, check.capability)
 
 
 def _matching(word: str, checks: list[Check]) -> list[Check]:

@@ -6,6 +6,7 @@ from gaugeblock.spec.attention import Attention
 from gaugeblock.spec.blocks import Block
 from gaugeblock.spec.cache import KVCache
 from gaugeblock.spec.feedforward import Activations, FeedForward
+from gaugeblock.spec.gradients import Gradients
 from gaugeblock.spec.model import Decoder, Encoder
 from gaugeblock.spec.multihead import MultiHeadAttention
 from gaugeblock.spec.normalization import LayerNorm, RMSNorm
@@ -40,6 +41,9 @@ INTERFACES: Mapping[str, Mapping[str, type]] = {
     "model": {"encoder": Encoder, "decoder": Decoder},
 }
 
+# what a backend may offer beside components, of all that it offers: the interface to subclass
+CAPABILITIES: Mapping[str, type] = {"gradients": Gradients}
+
 SECTIONS: Mapping[str, str] = {
     "1": "The big picture",
     "2.1": "Query, key, value",
@@ -69,6 +73,7 @@ def offered(backend: object) -> tuple[str, ...]:
     return tuple(name for name in COMPONENTS if any(isinstance(backend, i) for i in INTERFACES.get(name, {}).values()))
 
 
-def offers(backend: object, component: str, offer: str) -> bool:
-    """Whether a backend offers one of the interfaces of a component, named by its prefix."""
-    return isinstance(backend, INTERFACES[component][offer])
+def offers(backend: object, component: str, offer: str, capability: str = "") -> bool:
+    """Whether a backend offers one of the interfaces of a component, named by its prefix, and a capability if named."""
+    able = not capability or isinstance(backend, CAPABILITIES[capability])
+    return able and isinstance(backend, INTERFACES[component][offer])

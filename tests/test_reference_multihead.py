@@ -15,7 +15,7 @@ from gaugeblock.spec.attention import Window
 from gaugeblock.spec.precision import BFLOAT16, EXACT, FLOAT16, FLOAT32, FLOAT64, HALF, Contract, Level
 from gaugeblock.spec.reference.bounded import ulps
 from gaugeblock.spec.reference.multihead import multi_head_attention, view
-from gaugeblock.spec.reference.program import Step, derivative, first_order, local, run
+from gaugeblock.spec.reference.program import LINEAR, Step, derivative, first_order, local, run
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 DIGITS = 50
@@ -126,7 +126,7 @@ def test_what_is_too_wide_is_not_promised() -> None:
             made = first_order(case.program(inputs), case.given(inputs), contract)
             promised = np.isfinite(made.err)
             largest = np.max(np.abs(made.value))
-            assert np.all(made.err[promised] <= 0.05 * largest)
+            assert np.all(made.err[promised] <= LINEAR * largest)
             assert np.all(promised) or contract.io.name in HALF
             wide_ones += int(np.sum(~promised))
     assert wide_ones

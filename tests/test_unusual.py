@@ -3,15 +3,15 @@
 import pytest
 
 from gaugeblock.conformance.checks import Plan, Record, registry, run
+from gaugeblock.conformance.selection import of_backend
 from gaugeblock.conformance.unusual import Unusual, unusual
-from gaugeblock.spec.components import offers
 from gaugeblock.spec.precision import FORMATS
 
 
 def records(way: Unusual, dtype: str, profile: str = "quick") -> list[Record]:
     """Every check of what it offers of its component, each on a backend of its own."""
     checks = [check for check in registry().values() if check.component == way.component]
-    offered = [check for check in checks if offers(way.make(), check.component, check.offer)]
+    offered = [check for check in checks if of_backend(check, way.make())]
     return [run(check, way.make(), dtype, Plan(profile, shrink=False)) for check in offered]
 
 

@@ -11,6 +11,7 @@ from gaugeblock.backends.jax.attention import JaxAttention
 from gaugeblock.backends.jax.blocks import JaxBlock
 from gaugeblock.backends.jax.cache import JaxKVCache
 from gaugeblock.backends.jax.feedforward import JaxActivations, JaxFeedForward
+from gaugeblock.backends.jax.gradients import JaxGradients
 from gaugeblock.backends.jax.model import JaxDecoder, JaxEncoder
 from gaugeblock.backends.jax.multihead import JaxMultiHeadAttention
 from gaugeblock.backends.jax.normalization import JaxLayerNorm, JaxRMSNorm
@@ -35,6 +36,7 @@ class JaxBackend(
     JaxLayerNorm,
     JaxRMSNorm,
     JaxKVCache,
+    JaxGradients,
     JaxArrays,
 ):
     """Every component in JAX; half precision is computed in float32 and rounded once.

@@ -9,6 +9,7 @@ from gaugeblock.backends.torch.attention import TorchAttention
 from gaugeblock.backends.torch.blocks import TorchBlock
 from gaugeblock.backends.torch.cache import TorchKVCache
 from gaugeblock.backends.torch.feedforward import TorchActivations, TorchFeedForward
+from gaugeblock.backends.torch.gradients import TorchGradients
 from gaugeblock.backends.torch.model import TorchDecoder, TorchEncoder
 from gaugeblock.backends.torch.multihead import TorchMultiHeadAttention
 from gaugeblock.backends.torch.normalization import TorchLayerNorm, TorchRMSNorm
@@ -38,6 +39,7 @@ class TorchBackend(
     TorchSinusoidal,
     TorchLearnedPositions,
     TorchKVCache,
+    TorchGradients,
     TorchArrays,
 ):
     """Every component in PyTorch.

@@ -41,6 +41,11 @@ def _large(shape: Shape, io: Format, rng: Rng) -> Real:
     return np.asarray(np.exp2(rng.uniform(3, io.emax, shape)) * rng.choice([-1.0, 1.0], shape))
 
 
+def _far(shape: Shape, io: Format, rng: Rng) -> Real:
+    """Magnitudes from 8 to 512: an exponential overflows in float32, where its quotient by itself is no number."""
+    return np.asarray(np.exp2(rng.uniform(3, 9, shape)) * rng.choice([-1.0, 1.0], shape))
+
+
 def _small(shape: Shape, io: Format, rng: Rng) -> Real:
     return np.asarray(np.exp2(rng.uniform(io.emin - io.p, -3, shape)) * rng.choice([-1.0, 1.0], shape))
 
@@ -50,6 +55,7 @@ NUMBERS: Mapping[str, Numbers] = {
     "special": _special,
     "integers": lambda shape, io, rng: rng.integers(-9, 10, shape).astype(np.float64),
     "large": _large,
+    "far": _far,
     "small": _small,
 }
 

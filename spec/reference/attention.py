@@ -175,12 +175,28 @@ def softmax(s: Bounded, visible: Bits, contract: Contract) -> Weights:
     below = np.where(visible, s.value - m, 0.0)
     e = np.where(visible, np.exp(below), 0.0)
     p = e / np.where(n > 0, np.sum(e, axis=-1, keepdims=True), 1.0)
-    rescales = -(-visible.shape[-1] // contract.key_block) + 1
-    relative = min((c + rescales * (c + 2)) * u, 0.99)
-    delta = s.err + u * (3 * np.abs(s.value) + 7 * np.abs(below) + 2 * np.log(n + 1.0)) - np.log1p(-relative)
-    err = _weight_error(p, np.where(visible, delta, 0.0))
+    err = _weight_error(p, np.where(visible, term_errors(s, visible, contract), 0.0))
+    rescales = _rescales(visible, contract)
     loose = ulps(2 * n + 2 * rescales + 4 + np.abs(m) + np.log(n + 1.0) + c, u)
     return Weights(p, err, loose)
+
+
+def term_errors(s: Bounded, visible: Bits, contract: Contract) -> Real:
+    """How far off the logarithm of each term of a softmax may be: delta_j, as `softmax` states it.
+
+    s (B, H, T, S), visible (B, H, T, S) -> (B, H, T, S); what stands at hidden keys means nothing.
+    """
+    u, c = contract.acc.u, contract.exp
+    n = np.sum(visible, axis=-1, keepdims=True)  # (B, H, T, 1)
+    m = np.max(np.where(visible, s.value, -np.inf), axis=-1, keepdims=True, initial=-np.inf)
+    below = np.where(visible, s.value - np.where(n > 0, m, 0.0), 0.0)
+    relative = min((c + _rescales(visible, contract) * (c + 2)) * u, 0.99)
+    return np.asarray(s.err + u * (3 * np.abs(s.value) + 7 * np.abs(below) + 2 * np.log(n + 1.0)) - np.log1p(-relative))
+
+
+def _rescales(visible: Bits, contract: Contract) -> int:
+    """How often an online softmax rescales at most: once for each block of keys, and once more."""
+    return -(-int(visible.shape[-1]) // contract.key_block) + 1
 
 
 def _weight_error(p: Real, delta: Real) -> Real:

@@ -154,7 +154,7 @@ def _gelu_tanh(x: Bounded, contract: Contract) -> Bounded:
     slope = np.minimum(SLOPE_GELU, np.abs(gate + turn) + CURVE_GELU * x.err)
     r = np.minimum(np.abs(x.value) + x.err, FAR)
     size = 2 * ROOT_2_PI * (r + CUBIC * r**3)
-    lost = _sigmoid_error(size, ulps(CUBIC_ARGUMENT, contract.acc.u), contract)
+    lost = sigmoid_error(size, ulps(CUBIC_ARGUMENT, contract.acc.u), contract)
     return _times_gate(x, gate, slope, lost, gate + GATE_GELU * x.err, 2, contract)
 
 
@@ -166,11 +166,11 @@ def _silu(x: Bounded, beta: float, contract: Contract) -> Bounded:
     steep = abs(beta) * x.err
     slope = np.minimum(SLOPE_SILU, np.abs(gate * (1 + argument * (1 - gate))) + CURVE_SILU * steep)
     relative = ulps(SILU_ARGUMENT, contract.acc.u) + (FLOAT32.u if contract.float32_scalars else 0.0)
-    lost = _sigmoid_error(np.abs(argument) + steep, relative, contract)
+    lost = sigmoid_error(np.abs(argument) + steep, relative, contract)
     return _times_gate(x, gate, slope, lost, gate + GATE_SILU * steep, 2, contract)
 
 
-def _sigmoid_error(size: Real, relative: Real | float, contract: Contract) -> Real:
+def sigmoid_error(size: Real, relative: Real | float, contract: Contract) -> Real:
     """What a sigmoid may be off at an argument of this size that is off by this share of itself.
 
     |z| sigmoid'(z) <= min(0.224, |z| / 4); 1 / (1 + exp(-z)) suffers sigmoid'(z) c u <= c u / 4 from its exponential,

@@ -1,0 +1,115 @@
+"""The laws of gradients: the pullback of a call against the reference's, and what must be zero in it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gaugeblock.conformance.case import Case, Inputs
+from gaugeblock.conformance.cell import Cell
+from gaugeblock.spec.backend import Numpy
+from gaugeblock.spec.gradients import Gradients
+from gaugeblock.spec.precision import EXACT, HALF, Contract
+from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, is_held
+
+Found = Mapping[str, Bounded]
+Reference = Callable[[Inputs, Numpy, Contract], Found]  # the inputs of a call, a cotangent, a contract -> gradients
+
+
+def float_names(cell: Cell, inputs: Inputs) -> list[str]:
+    """The inputs that have a gradient: those of the cell's own dtype."""
+    return [name for name, x in inputs.items() if x.dtype == cell.io.dtype]
+
+
+def gradients(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Numpy]:
+    """The gradient of every float array of a call, by the backend's vjp; weights travel as one mapping.
+
+    Raises BackendRaised, and Nonconformance where one is not of its primal's shape and dtype.
+    """
+    return cell.guarded(case, lambda: _pulled(cell, case, inputs, dy))  # type: ignore[no-any-return]
+
+
+def _pulled(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Numpy]:
+    backend = cell.backend
+    assert isinstance(backend, Gradients)
+    placed = {name: backend.asarray(x.copy() if x.flags.c_contiguous else x) for name, x in inputs.items()}
+    names = float_names(cell, inputs)
+    plain, weights = [n for n in names if "." not in n], {n: placed[n] for n in names if "." in n}
+
+    def function(*primals: Any) -> Any:
+        mapping = primals[len(plain)] if weights else {}
+        return cell.invoke(case, {**placed, **dict(zip(plain, primals, strict=False)), **mapping})
+
+    _, pullback = backend.vjp(function, *(placed[n] for n in plain), *([weights] if weights else []))
+    found = pullback(backend.asarray(dy))
+    whole = {**dict(zip(plain, found, strict=False)), **(found[len(plain)] if weights else {})}
+    return {name: np.asarray(backend.asnumpy(g)) for name, g in whole.items()}
+
+
+def cotangent(cell: Cell, case: Case, inputs: Inputs, kind: str = "normal") -> Numpy:
+    """A cotangent of the result: normal, small integers, one single "one", or one normal "row" among zeros."""
+    shape, _ = case.result(inputs)
+    rng = case.random("cotangent")
+    if kind == "integers":
+        return rng.integers(-3, 4, shape).astype(cell.io.dtype)
+    dy = rng.normal(size=shape)
+    if kind in ("one", "row") and dy.size:
+        at = np.unravel_index(rng.integers(dy.size), shape)
+        chosen = at if kind == "one" else at[:-1]
+        dy, whole = np.zeros(shape), dy
+        dy[chosen] = 1.0 if kind == "one" else whole[chosen]
+    return dy.astype(cell.io.dtype)
+
+
+def right(cell: Cell, case: Case, reference: Reference, *, kind: str = "normal", inputs: Inputs | None = None) -> None:
+    """Every gradient lies within the reference's bound; in half precision only what is certain is asked for.
+
+    Constants are told apart in float32 and float64, where nothing is rounded on the way.
+    """
+    inputs = case.inputs(cell.io) if inputs is None else inputs
+    dy = cotangent(cell, case, inputs, kind)
+    got = gradients(cell, case, inputs, dy)
+    expected, own = reference(inputs, dy, cell.contract()), reference(inputs, dy, EXACT)
+    for name, g in got.items():
+        of_right_kind(cell, case, inputs, name, g)
+        judged(cell, case, inputs, g, expected[name], own[name], f"the gradient of {name}")
+
+
+def certain(cell: Cell, case: Case, reference: Reference, law: str, *, kind: str = "row") -> None:
+    """Only what is exactly zero in the reference's gradients, in every dtype: where nothing is read nothing flows."""
+    inputs = case.inputs(cell.io)
+    dy = cotangent(cell, case, inputs, kind)
+    got = gradients(cell, case, inputs, dy)
+    for name, b in reference(inputs, dy, cell.contract()).items():
+        of_right_kind(cell, case, inputs, name, got[name])
+        nothing = (b.value == 0) & (b.err == 0)
+        cell.tally.judged += 1
+        if np.any(nothing & ~(got[name].astype(np.float64) == 0)):
+            raise cell.fail(f"{law}: the gradient of {name} is not zero there", case, inputs=inputs)
+
+
+def of_right_kind(cell: Cell, case: Case, inputs: Inputs, name: str, got: Numpy) -> None:
+    """A gradient has the shape and dtype of what it is the gradient of."""
+    like = inputs[name]
+    if (got.shape, got.dtype) != (like.shape, like.dtype):
+        problem = f"the gradient of {name} must be {like.dtype} {like.shape}, got {got.dtype} {got.shape}"
+        raise cell.fail(problem, case, inputs=inputs)
+
+
+def judged(
+    cell: Cell, case: Case, inputs: Inputs, got: Numpy, expected: Bounded, own: Bounded, law: str, clause: str = ""
+) -> None:
+    """Compare one gradient with what it should be, and keep the score."""
+    free = getattr(expected, "free", np.zeros((), bool))
+    if cell.dtype in HALF:
+        sure = (own.err == 0) & (expected.err == 0) & is_held(expected.value, cell.io) & ~free
+        free, own = ~sure, Bounded(own.value, np.zeros(own.err.shape))
+    judge = Expected(expected.value, np.where(free, 0.0, expected.err), free=free)
+    slack = Expected(own.value, np.where(free, 0.0, own.err))
+    cell.compare(case, got, lambda contract: slack if contract is EXACT else judge, law, inputs, clause)
+
+
+def vanishes(cell: Cell, case: Case, inputs: Inputs, sums: Real, allowed: Real, law: str) -> None:
+    """A sum that the exact gradients make zero: it is within what its terms may be off by."""
+    zeros = Bounded(np.zeros(sums.shape), allowed)
+    cell.compare(case, sums, lambda _: Expected(zeros.value, allowed), law, inputs, "")
