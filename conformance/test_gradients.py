@@ -38,7 +38,7 @@ A: TypeAlias = AttentionCase
 LN: TypeAlias = LayerNormCase
 RMS: TypeAlias = RMSNormCase
 
-gradient = partial(checks, capability="gradients", effort=0.5)
+gradient = partial(checks, capability="gradients", effort=0.3)
 attn = partial(gradient, component="attention", case_type=AttentionCase)
 ln = partial(gradient, component="normalization", offer="layer_norm", case_type=LayerNormCase)
 rms = partial(gradient, component="normalization", offer="rms_norm", case_type=RMSNormCase)
@@ -103,7 +103,7 @@ def test_jacobian_of_the_softmax(cell: Cell, case: A) -> None:
 @attn(
     "ATTN-GRADIENT",
     cases=partial(attention_cases, qk=TAME, mask=("", "random"), scale=(None, 0.3, 2.0), layout=("", "strided")),
-    effort=1,
+    effort=0.6,
 )
 def test_gradients_of_attention(cell: Cell, case: A) -> None:
     right(cell, case, attention(cell, case))
@@ -156,7 +156,7 @@ def test_gradients_of_rms_norm_are_orthogonal_to_the_row(cell: Cell, case: RMS) 
     orthogonal(cell, case)
 
 
-@ln("LN-GRADIENT", cases=partial(layer_norm_cases, x=(*ROWS, "deviation-root-eps", "mean-100", "zero")), effort=1)
+@ln("LN-GRADIENT", cases=partial(layer_norm_cases, x=(*ROWS, "deviation-root-eps", "mean-100", "zero")), effort=0.6)
 def test_gradients_of_layer_norm(cell: Cell, case: LN) -> None:
     right(cell, case, layer_norm(cell, case))
 
@@ -166,7 +166,7 @@ def test_gradients_of_layer_norm_alone(cell: Cell, case: LN) -> None:
     right(cell, case, layer_norm(cell, case))
 
 
-@rms("RMS-GRADIENT", cases=partial(rms_norm_cases, x=(*ROWS, "root-eps", "mean-100", "zero")), effort=1)
+@rms("RMS-GRADIENT", cases=partial(rms_norm_cases, x=(*ROWS, "root-eps", "mean-100", "zero")), effort=0.6)
 def test_gradients_of_rms_norm(cell: Cell, case: RMS) -> None:
     right(cell, case, rms_norm(cell, case))
 
@@ -184,7 +184,7 @@ def test_gradient_of_relu(cell: Cell, case: ActivationCase) -> None:
 @act(
     "ACT-GRADIENT",
     cases=partial(activations.cases, function=(GELU, GELU_TANH, SILU), x=("normal", "special", "far", "small")),
-    effort=1,
+    effort=0.6,
 )
 def test_gradients_of_smooth_activations(cell: Cell, case: ActivationCase) -> None:
     right(cell, case, activation(case))
@@ -203,7 +203,7 @@ def test_gradients_of_silu_by_beta(cell: Cell, case: ActivationCase) -> None:
     "FFN-GRADIENT",
     needs=("plain",),
     cases=partial(feedforward.cases, x=("normal", "scaled", "integers"), bias=("", "all")),
-    effort=1,
+    effort=0.6,
 )
 def test_gradients_of_a_network(cell: Cell, case: FeedForwardCase) -> None:
     right(cell, case, feed_forward(case))
@@ -218,7 +218,7 @@ def test_gradients_of_a_gated_network(cell: Cell, case: FeedForwardCase) -> None
     right(cell, case, feed_forward(case))
 
 
-@rope("ROPE-GRADIENT", cases=partial(rotary.cases, sizes=TOKENS, scaling=("", "yarn4", "linear4")), effort=1)
+@rope("ROPE-GRADIENT", cases=partial(rotary.cases, sizes=TOKENS, scaling=("", "yarn4", "linear4")), effort=0.6)
 def test_gradient_of_a_rotation(cell: Cell, case: RotaryCase) -> None:
     right(cell, case, rotate(cell, case))
 

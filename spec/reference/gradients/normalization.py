@@ -12,7 +12,7 @@ from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.normalization import dims, options
 from gaugeblock.spec.precision import EXACT, Contract, Format
 from gaugeblock.spec.reference.arithmetic import Arithmetic, exact
-from gaugeblock.spec.reference.bounded import Bounded, Real, compound, given, rounded, ulps
+from gaugeblock.spec.reference.bounded import Bits, Bounded, Real, compound, given, rounded, ulps
 from gaugeblock.spec.reference.normalization import average, deviations, inverse_root, mean_square, variance
 
 ROUNDINGS = 12  # beside the M of a sum: 1/M, the cube of the root, the products and sums of r h + b x + c
@@ -106,6 +106,7 @@ def _input(h: Bounded, d: Bounded, size: Real, r: Bounded, contract: Contract, *
         value = r.value * (h.value - mean_h) - b * d.value
         err = np.where(_some(most), err + _lost(most, size, r.value, acc), 0.0)
     known = np.isfinite(value) & np.isfinite(err) & (np.sum(most * size, axis=-1, keepdims=True) <= acc.max)
+    known = known & _is_in_range(r, contract, 3)
     value = np.where(np.isfinite(value), value, 0.0)
     return Bounded(value, rounded(value, np.where(known, err, np.inf), contract.io))
 
@@ -121,9 +122,16 @@ def _lost(h: Real, size: Real, r: Real, acc: Format) -> Real:
     return np.asarray(8 * acc.eta * (1 + size) * (1 + r) ** 3 * sums)
 
 
+def _is_in_range(r: Bounded, contract: Contract, power: int) -> Bits:
+    """Whether the io format has room for r to a power: kernels keep it for the way back, and zero times inf is NaN."""
+    with np.errstate(over="ignore"):
+        return np.asarray((r.value + r.err) ** power < contract.io.limit)
+
+
 def _normal(d: Bounded, r: Bounded, contract: Contract) -> Bounded:
     with np.errstate(invalid="ignore"):
-        return Arithmetic(contract).mul(d, r)
+        x = Arithmetic(contract).mul(d, r)
+    return Bounded(x.value, np.where(_is_in_range(r, contract, 1), x.err, np.inf))
 
 
 def _over_rows(g: Bounded, factor: Bounded, contract: Contract) -> Bounded:
