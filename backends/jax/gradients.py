@@ -12,7 +12,7 @@ Primal = Array | Mapping[str, Array]
 
 
 class JaxGradients(Gradients):
-    """The methods' jitted functions are differentiated as they stand, so that nothing is compiled for a closure."""
+    """The methods' jitted functions are differentiated as they stand; every call of a pullback traces them anew."""
 
     def vjp(
         self, function: Callable[..., Array], *primals: Primal

@@ -29,12 +29,10 @@ class Text:
     consumed: bool = False
 
 
-@correct
-class RecomputesEverything(Decoder, Backend):
-    """The cache is the text: every step computes all columns again, and shows nothing but its logits."""
+class Silent(Decoder, Backend):
+    """Computes all columns at once as another backend does, and shows nothing but its logits."""
 
     dtypes = frozenset({"float64", "float32", "bfloat16", "float16"})
-    unsupported = {"decoder.bytes": "no keys or values are kept"}
 
     def __init__(self, variant: str = "") -> None:
         super().__init__(variant)
@@ -45,6 +43,13 @@ class RecomputesEverything(Decoder, Backend):
 
     def logits(self, model: Model, tokens: Array, **options: Any) -> Array:
         return self.inner.logits(model, tokens, **options)
+
+
+@correct
+class RecomputesEverything(Silent):
+    """The cache is the text: every step computes all columns again."""
+
+    unsupported = {"decoder.bytes": "no keys or values are kept"}
 
     def start(self, model: Model, batch: int, capacity: int, **memory: Any) -> Text:
         self.inner.start(model, batch, capacity, **memory)  # for its refusals
@@ -122,20 +127,8 @@ class TextOfAnyLength(RecomputesEverything):
 
 
 @correct
-class OneTokenAtATime(Decoder, Backend):
-    """A chunk is stepped through column by column; it shows nothing but its logits."""
-
-    dtypes = frozenset({"float64", "float32", "bfloat16", "float16"})
-
-    def __init__(self, variant: str = "") -> None:
-        super().__init__(variant)
-        self.inner = NumpyBackend()
-
-    def load(self, weights: Mapping[str, Array], config: ModelConfig) -> Model:
-        return self.inner.load(weights, config)
-
-    def logits(self, model: Model, tokens: Array, **options: Any) -> Array:
-        return self.inner.logits(model, tokens, **options)
+class OneTokenAtATime(Silent):
+    """A chunk is stepped through column by column."""
 
     def start(self, model: Model, batch: int, capacity: int, **memory: Any) -> Cache:
         return self.inner.start(model, batch, capacity, **memory)
