@@ -6,7 +6,7 @@ from math import ceil, exp, floor, log, tau
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.core import Tracer
 
 from gaugeblock.spec.config import NTK, Layout, Linear, Llama3, Scaling, YaRN
@@ -43,7 +43,7 @@ def _rotate(x: Array, positions: Array, frequencies: Array, magnitude: Array, la
     cos, sin = jnp.cos(angles) * magnitude, jnp.sin(angles) * magnitude  # (B|1, 1, T, R/2)
     grid = (2, R // 2) if layout == "half" else (R // 2, 2)
     halves = x[..., :R].astype(frequencies.dtype).reshape(*x.shape[:-1], *grid)
-    a, b = (jnp.take(halves, n, axis=axis) for n in (0, 1))
+    a, b = (lax.index_in_dim(halves, n, axis, keepdims=False) for n in (0, 1))
     turned = jnp.stack([a * cos - b * sin, b * cos + a * sin], axis=axis).reshape(*x.shape[:-1], R)
     return jnp.concatenate([turned.astype(x.dtype), x[..., R:]], axis=-1)
 
