@@ -32,7 +32,7 @@ SUITE_IS_WRONG = "the suite is wrong"
 class Check:
     """A named law: the clauses that it enforces, the features that it needs, its inputs and its body.
 
-    capability is what a backend must offer beside the component (spec.components.CAPABILITIES).
+    capability is what a backend must offer, or promise, beside the component (spec.components.CAPABILITIES, PROMISES).
     """
 
     name: str
@@ -215,9 +215,16 @@ def _examples(check: Check, cell: Cell, plan: Plan) -> None:
         report_multiple_bugs=False,
         print_blob=False,
         suppress_health_check=list(HealthCheck),
-    )(given(check.cases(Draw(plan.profile)))(example))
+    )(given(_inputs(check, plan.profile))(example))
     with quiet(), _one_failure():
         (decorated if plan.seed is None else with_seed(plan.seed)(decorated))()
+
+
+@cache
+def _inputs(check: Check, profile: str) -> SearchStrategy[Any]:
+    """What a check draws from: dear to make, and the same in every dtype and for every backend."""
+    assert check.cases is not None
+    return check.cases(Draw(profile))
 
 
 def _example(check: Check, cell: Cell, case: Case) -> None:

@@ -7,9 +7,7 @@ import numpy as np
 
 from gaugeblock.conformance.cell import Cell, change
 from gaugeblock.conformance.checks import checks
-from gaugeblock.conformance.laws.attention import (
-    with_key,
-)
+from gaugeblock.conformance.laws.attention import stays_hidden, with_key
 from gaugeblock.conformance.refusals import offers
 from gaugeblock.conformance.strategies.attention import (
     FAR,
@@ -78,6 +76,25 @@ def test_key_and_query_axes_of_the_mask(cell: Cell, case: Case) -> None:
 )
 def test_masked_key_is_inert(cell: Cell, case: Case) -> None:
     with_key(cell, case, "a masked key must change nothing, whatever finite values it holds")
+
+
+@attn(
+    "ATTN-NAN-SAFE",
+    cases=partial(
+        cases,
+        sizes=LONG,
+        qk=("normal",),
+        v=("normal",),
+        mask=("", *HIDING, "empty"),
+        bias=("", "infinite"),
+        causal=(False, True),
+        window=(None, (2, 0)),
+    ),
+    effort=2,
+    capability="nan_safe",
+)
+def test_nan_stays_hidden(cell: Cell, case: Case) -> None:
+    stays_hidden(cell, case)
 
 
 @attn(

@@ -1,6 +1,6 @@
 """The eight components in the order of the source document, and the interfaces of each; and the document's sections."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gaugeblock.spec.attention import Attention
 from gaugeblock.spec.blocks import Block
@@ -44,6 +44,9 @@ INTERFACES: Mapping[str, Mapping[str, type]] = {
 # what a backend may offer beside components, of all that it offers: the interface to subclass
 CAPABILITIES: Mapping[str, type] = {"gradients": Gradients}
 
+# what a backend may promise beside what everybody must
+PROMISES: Mapping[str, Callable[[object], bool]] = {"nan_safe": lambda b: bool(getattr(b, "nan_safe", False))}
+
 SECTIONS: Mapping[str, str] = {
     "1": "The big picture",
     "2.1": "Query, key, value",
@@ -74,6 +77,9 @@ def offered(backend: object) -> tuple[str, ...]:
 
 
 def offers(backend: object, component: str, offer: str, capability: str = "") -> bool:
-    """Whether a backend offers one of the interfaces of a component, named by its prefix, and a capability if named."""
-    able = not capability or isinstance(backend, CAPABILITIES[capability])
-    return able and isinstance(backend, INTERFACES[component][offer])
+    """Whether a backend offers one of the interfaces of a component, named by its prefix, and a capability if named.
+
+    capability is one of CAPABILITIES or of PROMISES.
+    """
+    promised = PROMISES.get(capability, lambda b: isinstance(b, CAPABILITIES[capability]))
+    return (not capability or promised(backend)) and isinstance(backend, INTERFACES[component][offer])

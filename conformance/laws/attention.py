@@ -199,3 +199,29 @@ def _nan(
     law = f"a NaN in {name} must reach the outputs that depend on it, and no others"
     got = cell.call(case, change(inputs, **{name: poisoned}))
     cell.against(case, got, Expected(value, err, clean.empty, clean.free | free), inputs, law)
+
+
+def stays_hidden(cell: Cell, case: AttentionCase) -> None:
+    """NaN and infinity in keys and values: what does not see them stays within its bound, the rest is not judged.
+
+    The case's at picks a key, its head and the number; the keys that a whole head does not see hold it as well. A row
+    that sees nothing is judged where it is declared to be zeros.
+    """
+    inputs, d = case.inputs(cell.io), case.dims
+    seen = visible(cell, case, inputs)
+    heads = served_by(d, cell.backend.conventions)
+    dark = np.zeros((d.B, d.K, d.S), bool)
+    for head in range(d.K):
+        dark[:, head] = ~np.any(seen[:, heads == head], axis=(1, 2))
+    dark[case.at % d.B, case.at % d.K, case.at % d.S] = True
+    number = (np.nan, np.inf, -np.inf)[case.at % 3]
+    poisoned = {
+        name: case.laid_out(np.where(dark[..., None], number, inputs[name]).astype(cell.io.dtype)) for name in "kv"
+    }
+    free = np.any(seen & dark[:, heads, None], axis=-1, keepdims=True)  # (B, H, T, 1)
+    if cell.backend.conventions.empty_row != "zeros":
+        free |= ~np.any(seen, axis=-1, keepdims=True)
+    clean = cell.expected(case, inputs)
+    law = f"{number:g} in a hidden key and its value must reach nothing, since the backend declares nan_safe"
+    got = cell.call(case, change(inputs, **poisoned))
+    cell.against(case, got, Expected(clean.value, clean.err, clean.empty, clean.free | free), inputs, law)

@@ -15,6 +15,7 @@ MODULES = (
     "attention",
     "attention_heads",
     "attention_masks",
+    "attention_nan_safe",
     "attention_bias",
     "attention_causal",
     "attention_window",

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 NOT_EXPRESSIBLE: Mapping[str, str] = {
     "M04": "attention has no soft cap",
-    "M14": "NaN and inf in a masked row are outside the contract, unless a backend declares nan_safe",
     "pytorch/pytorch#27968": "attention does not return its weights, and there is no dropout",
     "vllm-project/vllm-metal#659": "no configuration has norms of queries and keys",
 }

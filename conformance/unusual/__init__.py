@@ -15,6 +15,7 @@ MODULES = (
     "model_decoding",
     "attention",
     "attention_blocks",
+    "attention_nan_safe",
     "attention_declared",
     "multihead",
     "model",
