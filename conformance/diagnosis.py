@@ -17,6 +17,7 @@ from gaugeblock.spec.precision import EXACT, HALF, Level
 from gaugeblock.spec.reference.bounded import Expected
 
 MOST = 3
+BROKEN = "the suite could not explain this"
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,12 @@ def likely(cell: Cell, failure: Nonconformance) -> list[Hint]:
     case, inputs, got = failure.case, failure.inputs, failure.got
     if case is None or inputs is None or got is None:
         return hints
-    for hint, expected in _explanations(cell, case, inputs):
-        if len(hints) < MOST and _gives(got, expected, case.size(inputs)):
-            hints.append(hint)
+    try:
+        for hint, expected in _explanations(cell, case, inputs):
+            if len(hints) < MOST and _gives(got, expected, case.size(inputs)):
+                hints.append(hint)
+    except Exception as error:  # whatever it is, the failure that was to be explained must not be lost with it
+        hints.append(Hint(f"{BROKEN}: {type(error).__name__}: {error}"))
     return hints
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gaugeblock.backends.numpy import NumpyBackend
-from gaugeblock.conformance import checks
+from gaugeblock.conformance import checks, diagnosis
 from gaugeblock.conformance.checks import Check, Plan, registry, run
 from gaugeblock.conformance.mutants import mutants
 from gaugeblock.conformance.mutants.positions_declared import AnyPositionDeclared
@@ -65,3 +65,24 @@ def test_a_diagnosis_of_an_odd_width_does_not_break_down() -> None:
 
 def super_(backend: NumpyBackend, d: Any) -> Any:
     return NumpyBackend._exponents(backend, d)
+
+
+def test_a_diagnosis_that_breaks_down_does_not_hide_the_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: Any) -> Iterator[Any]:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(diagnosis, "_explanations", breaks)
+    check = registry()["true_means_may_attend"]
+    found = run(check, mutants()["MaskInverted"].make(), "float32", Plan("quick", shrink=False))
+    assert (found.outcome, (found.failure or {})["likely"]) == (
+        "fail",
+        [{"text": f"{diagnosis.BROKEN}: ZeroDivisionError: by nothing", "declare": ""}],
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_mask_of_the_contexts_length_breaks_no_diagnosis(seed: int) -> None:
+    wrong = mutants()["MaskOfTheFirstHeadInALayer"].make()
+    for name in ("true_lets_a_head_attend", "every_head_has_its_mask"):
+        found = run(registry()[name], wrong, "float32", Plan("default", seed, shrink=False))
+        assert diagnosis.BROKEN not in str(found.failure)

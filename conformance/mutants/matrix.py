@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from gaugeblock.conformance.checks import SUITE_IS_WRONG, Check, Plan, Record, registry, run
+from gaugeblock.conformance.diagnosis import BROKEN
 from gaugeblock.conformance.mutants import Mutant, mutants
 from gaugeblock.conformance.mutants.obvious import obvious
 from gaugeblock.conformance.records import WRONG
@@ -159,6 +160,8 @@ def kills(
     for check, dtype in cells:
         record = run(check, mutant.make(), dtype, Plan(profile, seed, shrink=False))
         if record.outcome in WRONG and not record.reason.startswith(SUITE_IS_WRONG):
+            if BROKEN in str(record.failure):
+                raise AssertionError(f"{mutant.name}, {check.name}, {dtype}: {record.failure}")
             case = str((record.failure or {}).get("case", "")).partition(" ")[2]
             yield Kill(blamed(record), check.name, dtype, record.outcome, _ratio(record), case)
 
