@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from gaugeblock.spec.backend import Backend
-from gaugeblock.spec.components import CAPABILITIES, COMPONENTS, INTERFACES, offered
+from gaugeblock.spec.components import CAPABILITIES, COMPONENTS, INTERFACES, SHARES, offered
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError, GaugeblockError, NotAvailable
 from gaugeblock.spec.features import FEATURES, validate
@@ -74,7 +74,7 @@ def _mismatches(cls: type[Backend]) -> Iterator[str]:
             if issubclass(cls, interface):
                 for name in sorted(_abstract(interface)):
                     wanted, method = getattr(interface, name), getattr(cls, name)
-                    problems = list(_problems(offer, wanted, method, cls))
+                    problems = list(_problems(SHARES.get(offer, offer), wanted, method, cls))
                     if problems:
                         yield f"  {name}: {'; '.join(problems)}"
                         yield f"  paste: def {name}{_plain(wanted)}:"

@@ -15,7 +15,7 @@ from gaugeblock.conformance.laws.attention import (
     with_other_rows,
 )
 from gaugeblock.conformance.refusals import named, refused, unsupported
-from gaugeblock.conformance.refusals.attention import malformed, using
+from gaugeblock.conformance.refusals.attention import malformed, meaningless_caps, using
 from gaugeblock.conformance.strategies.attention import (
     ANY_QK,
     BATCHED,
@@ -218,3 +218,8 @@ def test_refusals_name_the_error(cell: Cell) -> None:
 @attn("ATTN-UNSUPPORTED")
 def test_unsupported_options_are_refused(cell: Cell) -> None:
     unsupported(cell, using)
+
+
+@attn("ATTN-SOFTCAP", capability="softcap")
+def test_caps_without_meaning(cell: Cell) -> None:
+    named(cell, meaningless_caps(cell))

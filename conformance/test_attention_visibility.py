@@ -24,6 +24,9 @@ Case: TypeAlias = AttentionCase
 
 attn = partial(checks, component="attention", case_type=AttentionCase)
 
+capped = partial(attn, capability="softcap")
+
+CAPS = (1.0, 0.3, 5.0, 30.0)
 WINDOWS = ((2, 0), (0, 2), (1, 1), (3, 0), (0, 0), (None, 1), (2, None), (4, 4))
 HIDING = ("random", "keys", "heads", "shared")
 
@@ -76,6 +79,33 @@ def test_key_and_query_axes_of_the_mask(cell: Cell, case: Case) -> None:
 )
 def test_masked_key_is_inert(cell: Cell, case: Case) -> None:
     with_key(cell, case, "a masked key must change nothing, whatever finite values it holds")
+
+
+@capped(
+    "ATTN-SOFTCAP",
+    cases=partial(
+        cases,
+        qk=("normal", "scaled", "peaked", "heavy", "near-ties"),
+        mask=("", "random", "keys"),
+        bias=("", "normal"),
+        causal=(False, True),
+        scale=(None, 0.7),
+        softcap=CAPS,
+    ),
+    effort=2,
+)
+def test_scores_are_capped(cell: Cell, case: Case) -> None:
+    cell.judge(case)
+
+
+@capped(
+    "ATTN-SOFTCAP",
+    "ATTN-MASKED-INERT",
+    needs=("mask",),
+    cases=partial(cases, sizes=LONG, mask=(*HIDING, "empty"), causal=(False, True), softcap=CAPS, poison=(3e4, -3e4)),
+)
+def test_no_cap_shows_a_masked_key(cell: Cell, case: Case) -> None:
+    with_key(cell, case, "a masked key must change nothing, however small the cap on its score")
 
 
 @attn(

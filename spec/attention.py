@@ -44,6 +44,34 @@ class Attention(ABC):
         """
 
 
+class SoftCapped(ABC):
+    """Attention whose scores are capped softly (Gemma Team 2024, section 2); nobody has to offer it."""
+
+    @abstractmethod
+    def soft_capped_attention(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        *,
+        softcap: float,
+        mask: Array | None = None,
+        bias: Array | None = None,
+        causal: bool = False,
+        window: Window | None = None,
+        scale: float | None = None,
+    ) -> Array:
+        """Attention with its scores held between -softcap and softcap, before bias and masks.
+
+            weights = softmax(softcap * tanh(scale * q @ k.T / softcap) + bias)  over the visible keys
+            output  = weights @ v
+
+        softcap is positive and finite; all else is as in Attention.attention.
+        Raises ShapeError, DTypeError, ConfigError.
+        Clauses: ATTN-SOFTCAP.
+        """
+
+
 class Dims(NamedTuple):
     """The sizes of an attention call."""
 
@@ -107,6 +135,16 @@ def options(window: Window | None, scale: float | None) -> None:
             raise refuse(ConfigError, "ATTN-ERRORS", problem, "attention")
     if scale is not None and not isfinite(scale):
         raise refuse(ConfigError, "ATTN-ERRORS", f"scale must be finite, got {scale!r}", "attention")
+
+
+def cap(softcap: float) -> None:
+    """Refuse a soft cap that has no meaning.
+
+    Raises ConfigError. Clauses: ATTN-ERRORS.
+    """
+    if not (isfinite(softcap) and softcap > 0):
+        problem = f"softcap must be positive and finite, got {softcap!r}"
+        raise refuse(ConfigError, "ATTN-ERRORS", problem, "soft_capped_attention")
 
 
 def _side(side: object) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from gaugeblock.spec.attention import Attention
+from gaugeblock.spec.attention import Attention, SoftCapped
 from gaugeblock.spec.blocks import Block
 from gaugeblock.spec.cache import KVCache
 from gaugeblock.spec.feedforward import Activations, FeedForward
@@ -42,7 +42,10 @@ INTERFACES: Mapping[str, Mapping[str, type]] = {
 }
 
 # what a backend may offer beside components, of all that it offers: the interface to subclass
-CAPABILITIES: Mapping[str, type] = {"gradients": Gradients}
+CAPABILITIES: Mapping[str, type] = {"gradients": Gradients, "softcap": SoftCapped}
+
+# the prefix of the features that a capability shares with what it is beside
+SHARES: Mapping[str, str] = {"softcap": "attention"}
 
 # what a backend may promise beside what everybody must
 PROMISES: Mapping[str, Callable[[object], bool]] = {"nan_safe": lambda b: bool(getattr(b, "nan_safe", False))}

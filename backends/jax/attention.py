@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from gaugeblock.spec.attention import Attention, Window, dims, dtypes, options
+from gaugeblock.spec.attention import Attention, SoftCapped, Window, cap, dims, dtypes, options
 
 
-class JaxAttention(Attention):
+class JaxAttention(Attention, SoftCapped):
     """One jitted function; the options are traced, so that only shapes and dtypes compile anew."""
 
     def attention(
@@ -24,20 +24,58 @@ class JaxAttention(Attention):
         window: Window | None = None,
         scale: float | None = None,
     ) -> Array:
+        return self._attend(q, k, v, mask, bias, causal, window, scale, None)
+
+    def soft_capped_attention(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        *,
+        softcap: float,
+        mask: Array | None = None,
+        bias: Array | None = None,
+        causal: bool = False,
+        window: Window | None = None,
+        scale: float | None = None,
+    ) -> Array:
+        cap(softcap)
+        return self._attend(q, k, v, mask, bias, causal, window, scale, softcap)
+
+    def _attend(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        mask: Array | None,
+        bias: Array | None,
+        causal: bool,
+        window: Window | None,
+        scale: float | None,
+        softcap: float | None,
+    ) -> Array:
         d = dims(q.shape, k.shape, v.shape, mask=_shape(mask), bias=_shape(bias))
         dtypes(_name(q), _name(k), _name(v), mask=_dtype(mask), bias=_dtype(bias))
         options(window, scale)
         reach = d.T + d.S  # wider than any distance between a query and a key
         left, right = (reach if side is None else min(side, reach) for side in window or (None, None))
         mixed: Array = _attention(
-            q, k, v, mask, bias, left, 0 if causal else right, 1 / sqrt(d.D) if scale is None else scale
+            q, k, v, mask, bias, left, 0 if causal else right, 1 / sqrt(d.D) if scale is None else scale, softcap
         )
         return mixed
 
 
 @jax.jit
 def _attention(
-    q: Array, k: Array, v: Array, mask: Array | None, bias: Array | None, left: int, right: int, scale: float
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    bias: Array | None,
+    left: int,
+    right: int,
+    scale: float,
+    softcap: float | None = None,
 ) -> Array:
     wide = jnp.promote_types(q.dtype, jnp.float32)
     (B, H, T, D), (_, K, S, E) = q.shape, v.shape
@@ -45,6 +83,9 @@ def _attention(
     scores = jnp.einsum(
         "bkgtd,bksd->bkgts", grouped, k, preferred_element_type=wide, precision=lax.Precision.HIGHEST
     ).reshape(B, H, T, S) * jnp.asarray(scale, wide)
+    if softcap is not None:
+        cap_of = jnp.asarray(softcap, wide)
+        scores = cap_of * jnp.tanh(scores / cap_of)
     distance = jnp.arange(S) - (jnp.arange(T)[:, None] + S - T)  # (T, S)
     visible = (distance >= -left) & (distance <= right)
     if mask is not None:

@@ -3,10 +3,10 @@
 import numpy as np
 
 from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
-from gaugeblock.spec.attention import Attention, Dims, Window, dims, dtypes, options
+from gaugeblock.spec.attention import Attention, Dims, SoftCapped, Window, cap, dims, dtypes, options
 
 
-class NumpyAttention(Attention):
+class NumpyAttention(Attention, SoftCapped):
     """Attention as one reads it: scores, visible keys, softmax, mixture."""
 
     def attention(
@@ -24,6 +24,26 @@ class NumpyAttention(Attention):
         d = self._check(q, k, v, mask, bias, window, scale)
         visible = self._visible(d, mask, bias, causal, window)
         scores = self._scores(d, upcast(q), upcast(k), self._scale(d, scale))
+        weights = self._softmax(self._add_bias(scores, bias), visible)
+        return round_once(self._mix(d, weights, upcast(v)), q.dtype)
+
+    def soft_capped_attention(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        *,
+        softcap: float,
+        mask: Array | None = None,
+        bias: Array | None = None,
+        causal: bool = False,
+        window: Window | None = None,
+        scale: float | None = None,
+    ) -> Array:
+        d = self._check(q, k, v, mask, bias, window, scale)
+        cap(softcap)
+        visible = self._visible(d, mask, bias, causal, window)
+        scores = self._soft_cap(self._scores(d, upcast(q), upcast(k), self._scale(d, scale)), softcap)
         weights = self._softmax(self._add_bias(scores, bias), visible)
         return round_once(self._mix(d, weights, upcast(v)), q.dtype)
 
@@ -67,6 +87,10 @@ class NumpyAttention(Attention):
         grouped = q.reshape(d.B, d.K, d.H // d.K, d.T, d.D)
         scores = grouped @ k[:, :, None].swapaxes(-1, -2)  # (B, K, H/K, T, S)
         return np.asarray(scores.reshape(d.B, d.H, d.T, d.S) * q.dtype.type(scale))
+
+    def _soft_cap(self, scores: Array, softcap: float) -> Array:
+        c = scores.dtype.type(softcap)
+        return np.asarray(c * np.tanh(scores / c))
 
     def _add_bias(self, scores: Array, bias: Array | None) -> Array:
         return scores if bias is None else scores + upcast(bias)

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from gaugeblock.spec.attention import Attention, Dims, Window, dims, dtypes, options
+from gaugeblock.spec.attention import Attention, Dims, SoftCapped, Window, cap, dims, dtypes, options
 
 
-class TorchAttention(Attention):
+class TorchAttention(Attention, SoftCapped):
     """One call of F.scaled_dot_product_attention; everything that hides a key is folded into its mask.
 
     Its own is_causal aligns the first query with the first key, so it serves only where T = S.
@@ -42,6 +42,33 @@ class TorchAttention(Attention):
             )
         return mixed.reshape(d.B, d.H, d.T, d.E)
 
+    def soft_capped_attention(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        softcap: float,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        causal: bool = False,
+        window: Window | None = None,
+        scale: float | None = None,
+    ) -> Tensor:
+        """By single operations, since the fused kernels have no cap."""
+        d = dims(q.shape, k.shape, v.shape, mask=_shape(mask), bias=_shape(bias))
+        dtypes(_name(q), _name(k), _name(v), mask=_dtype(mask), bias=_dtype(bias))
+        options(window, scale)
+        cap(softcap)
+        wide = torch.promote_types(q.dtype, torch.float32)
+        grouped = q.to(wide).reshape(d.B, d.K, d.H // d.K * d.T, d.D)  # (B, K, H/K * T, D)
+        scores = grouped @ k.to(wide).mT * (d.D**-0.5 if scale is None else scale)
+        scores = _hidden(
+            softcap * torch.tanh(scores / softcap), _fold(d, _attend(d, mask, bias, causal, window, q.device))
+        )
+        weights = scores.softmax(-1).masked_fill((scores == -torch.inf).all(-1, keepdim=True), 0)
+        return (weights @ v.to(wide)).to(q.dtype).reshape(d.B, d.H, d.T, d.E)
+
     def _kernels(self, q: Tensor, k: Tensor) -> AbstractContextManager[None]:
         """The fused kernels, but not for NaN on the CPU, where they give zeros for a row whose scores are all NaN."""
         return nullcontext() if self.fused and not _hold_nan(q, k) else sdpa_kernel(SDPBackend.MATH)
@@ -64,6 +91,13 @@ def _attend(
     if bias is None or visible is None:
         return visible if bias is None else bias
     return torch.where(visible, bias, -torch.inf)
+
+
+def _hidden(scores: Tensor, attend: Tensor | None) -> Tensor:
+    """The scores with -inf at hidden keys and the bias added, as SDPA takes its attn_mask."""
+    if attend is None:
+        return scores
+    return scores.masked_fill(~attend, -torch.inf) if attend.dtype == torch.bool else scores + attend
 
 
 def _diagonals(d: Dims, causal: bool, window: Window | None, device: torch.device) -> Tensor | None:

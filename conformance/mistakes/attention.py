@@ -19,6 +19,9 @@ def mistakes(cell: Cell, case: AttentionCase, inputs: Inputs) -> Iterator[tuple[
     """Each likely mistake with what it would give for these inputs."""
     made = partial(_varied, cell, case)
     yield from ((text, made(inputs, scale=scale)) for text, scale in _scales(case))
+    if case.softcap is not None:
+        yield "the soft cap is ignored", made(inputs, softcap=None)
+        yield "the soft cap is that of the unscaled scores", made(inputs, softcap=case.softcap * case.scaled_by)
     if "mask" in inputs:
         without = {name: x for name, x in inputs.items() if name != "mask"}
         yield "the mask is inverted: True must mean may attend", made(change(inputs, mask=~inputs["mask"]))

@@ -16,6 +16,7 @@ MODULES = (
     "attention_heads",
     "attention_masks",
     "attention_nan_safe",
+    "attention_softcap",
     "attention_bias",
     "attention_causal",
     "attention_window",

@@ -260,6 +260,8 @@ class PlanesAdded(NumpyBackend):
 class LowestNumberAdded(NumpyBackend):
     """In half precision the lowest number is added to hidden scores, in that format."""
 
+    io = np.dtype(np.float32)
+
     def attention(self, q: Array, k: Array, v: Array, **options: Any) -> Array:
         self.io = q.dtype
         return super().attention(q, k, v, **options)

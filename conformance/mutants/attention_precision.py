@@ -31,6 +31,10 @@ class KnowsTheFormat(NumpyBackend):
         self.io = q.dtype
         return super().attention(q, k, v, **options)
 
+    def soft_capped_attention(self, q: Array, k: Array, v: Array, **options: Any) -> Array:
+        self.io = q.dtype
+        return super().soft_capped_attention(q, k, v, **options)
+
 
 @mutant(killed_by=("ATTN-FORMULA", "ATTN-LARGE-LOGITS"))
 class ProductsInTensorFloat32(NumpyBackend):

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 NOT_EXPRESSIBLE: Mapping[str, str] = {
-    "M04": "attention has no soft cap",
     "pytorch/pytorch#27968": "attention does not return its weights, and there is no dropout",
     "vllm-project/vllm-metal#659": "no configuration has norms of queries and keys",
 }

@@ -51,6 +51,15 @@ def malformed(cell: Cell) -> Iterator[Malformed]:
             yield _call(ConfigError, f"scale is {scale}", q, k, v, scale=scale, must=False)
 
 
+def meaningless_caps(cell: Cell) -> Iterator[Malformed]:
+    """Soft caps that are not positive and finite."""
+    made = cell.fit(BASE).inputs(cell.io)
+    arrays = tuple(made[name] for name in "qkv")
+    for softcap in (0.0, -1.0, np.nan, np.inf):
+        problem = f"softcap is {softcap}"
+        yield Malformed(problem, ConfigError, "soft_capped_attention", arrays, {"softcap": softcap}, False)
+
+
 def using(cell: Cell, feature: str) -> AttentionCase:
     """A small case that uses a feature, and otherwise only what the backend offers."""
     case = replace(BASE, T=5, K=4, E=8)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.recipes.attention import BIASES, LAYOUTS, MASKS, QUERIES_KEYS, VALUES
 from gaugeblock.conformance.strategies import Draw, pick
-from gaugeblock.spec.attention import Dims, Window, options
+from gaugeblock.spec.attention import Dims, Window, cap, options
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.errors import ConfigError
@@ -50,6 +50,7 @@ class AttentionCase(Case):
     causal: bool = False
     window: Window | None = None
     scale: float | None = None
+    softcap: float | None = None
     layout: str = ""
     at: int = 0
     poison: float = 0.0
@@ -61,12 +62,18 @@ class AttentionCase(Case):
             if getattr(self, name):
                 pick(recipes, name, getattr(self, name))
         options(self.window, self.scale)
+        if self.softcap is not None:
+            cap(self.softcap)
         if self.D < 1 or self.K < 1 or self.H % self.K:
             raise ConfigError(f"case: D and K must be at least 1, and H a multiple of K [{self.dims}]")
 
     @property
     def dims(self) -> Dims:
         return Dims(self.B, self.H, self.K, self.T, self.S, self.D, self.E)
+
+    @property
+    def called(self) -> str:
+        return "attention" if self.softcap is None else "soft_capped_attention"
 
     @property
     def scaled_by(self) -> float:
@@ -89,6 +96,7 @@ class AttentionCase(Case):
 
     def options(self) -> Mapping[str, Any]:
         given = {"causal": self.causal or None, "window": self.window, "scale": self.scale}
+        given["softcap"] = self.softcap
         return {name: value for name, value in given.items() if value is not None}
 
     def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
@@ -222,6 +230,7 @@ def cases(
     causal: tuple[bool, ...] = (False,),
     window: tuple[Window | None, ...] = (None,),
     scale: tuple[float | None, ...] = (None,),
+    softcap: tuple[float | None, ...] = (None,),
     layout: tuple[str, ...] = ("",),
     poison: tuple[float, ...] = (0.0,),
     large: bool = True,
@@ -245,6 +254,7 @@ def cases(
         causal=one_of(causal),
         window=one_of(window),
         scale=one_of(scale),
+        softcap=one_of(softcap),
         layout=one_of(layout),
         poison=one_of(poison),
         at=one_of(range(256)),  # hypothesis copies integers into one another, and then repeats all the other choices

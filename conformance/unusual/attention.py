@@ -34,6 +34,9 @@ class BaseTwo(NumpyBackend):
     def _scale(self, d: Dims, scale: float | None) -> float:
         return super()._scale(d, scale) * LOG2_E
 
+    def _soft_cap(self, scores: Array, softcap: float) -> Array:
+        return super()._soft_cap(scores, softcap * LOG2_E)
+
     def _add_bias(self, scores: Array, bias: Array | None) -> Array:
         return scores if bias is None else scores + bias.astype(scores.dtype) * scores.dtype.type(LOG2_E)
 
@@ -41,6 +44,17 @@ class BaseTwo(NumpyBackend):
         scores = np.where(visible, scores, -np.inf)
         exps = np.exp2(scores - finite(np.max(scores, axis=-1, keepdims=True, initial=-np.inf)))
         return divided(exps, np.sum(exps, axis=-1, keepdims=True))
+
+
+@correct
+class CapFoldedIntoTheScale(NumpyBackend):
+    """Scale and soft cap are divided once, for all scores; the hyperbolic tangent is one of exponentials."""
+
+    def _soft_cap(self, scores: Array, softcap: float) -> Array:
+        x = scores * scores.dtype.type(1 / softcap)
+        size = np.abs(x)
+        e = np.expm1(-2 * size)  # in (-1, 0]: no cancellation near zero, no overflow far from it
+        return np.asarray(np.copysign(-e / (2 + e), x) * scores.dtype.type(softcap))
 
 
 @correct

@@ -27,6 +27,10 @@ class KnowsTheFormat(NumpyBackend):
         self.io = q.dtype
         return super().attention(q, k, v, **options)
 
+    def soft_capped_attention(self, q: Array, k: Array, v: Array, **options: Any) -> Array:
+        self.io = q.dtype
+        return super().soft_capped_attention(q, k, v, **options)
+
     def _stored(self, x: Array) -> Array:
         with np.errstate(over="ignore"):
             return np.asarray(x.astype(self.io).astype(x.dtype))
@@ -97,6 +101,10 @@ class Eager(EverythingStored):
     def _scores(self, d: Dims, q: Array, k: Array, scale: float) -> Array:
         return self._stored(self._stored(NumpyBackend._scores(self, d, q, k, 1.0)) * q.dtype.type(scale))
 
+    def _soft_cap(self, scores: Array, softcap: float) -> Array:
+        c = scores.dtype.type(softcap)
+        return self._stored(self._stored(np.tanh(self._stored(scores / c))) * c)
+
 
 @correct
 class ScalarsInFloat32(NumpyBackend):
@@ -106,6 +114,9 @@ class ScalarsInFloat32(NumpyBackend):
 
     def _scale(self, d: Dims, scale: float | None) -> float:
         return float(np.float32(super()._scale(d, scale)))
+
+    def _soft_cap(self, scores: Array, softcap: float) -> Array:
+        return super()._soft_cap(scores, float(np.float32(softcap)))
 
 
 @correct

@@ -44,13 +44,15 @@ def attention(
     causal: bool = False,
     window: Window | None = None,
     scale: float | None = None,
+    softcap: float | None = None,
     contract: Contract = EXACT,
     conventions: Conventions = Conventions(),
 ) -> Expected:
     """The value of an attention call and the error that the contract allows on it.
 
-        weights = softmax(scale * q @ k.T + bias)  over the visible keys
+        weights = softmax(cap(scale * q @ k.T) + bias)  over the visible keys
         output  = weights @ v
+        cap(s)  = s, or softcap * tanh(s / softcap)
 
     q (B, H, T, D), k (B, K, S, D), v (B, K, S, E), mask and bias (B|1, H|1, T|1, S|1) -> value and err
     (B, H, T, E) float64, empty (B, H, T), free (B, H, T, 1). scale=None is 1 / sqrt(D).
@@ -64,7 +66,8 @@ def attention(
     heads = served_by(d, conventions)
     values = Bounded(*(x[:, heads] for x in _fields(given(v, acc))))  # (B, H, S, E)
     keys = Bounded(*(x[:, heads] for x in _fields(given(k, acc))))  # (B, H, S, D)
-    s = scores(given(q, acc), keys, bias, 1 / sqrt(d.D) if scale is None else scale, contract)
+    s = scores(given(q, acc), keys, None, 1 / sqrt(d.D) if scale is None else scale, contract)
+    s = add_bias(s if softcap is None else soft_capped(s, softcap, contract), bias, contract)
     mixed = mix(softmax(s, visible, contract), values, visible, contract)
     return fill_empty_rows(mixed, values, shown, visible, contract, conventions)
 
@@ -131,6 +134,29 @@ def scores(q: Bounded, k: Bounded, bias: ArrayLike | None, scale: float, contrac
         err = np.where(np.isfinite(rounded(raw, 0.0, io)), rounded(scale * raw, err, io), np.inf)
     err = np.where(size <= acc.max, err, np.inf)
     return add_bias(Bounded(scale * raw, err), bias, contract)
+
+
+def soft_capped(s: Bounded, c: float, contract: Contract) -> Bounded:
+    """c tanh(s / c), of which the slope is at most 1.
+
+        |error| <= slope err + (t + 5) u |c tanh(s / c)|,   slope = 1 - tanh(max(|s| - err, 0) / c)^2
+
+    The roundings of c (twice), of the quotient and of a reciprocal reach the result by no more than its own size, since
+    x (1 - tanh(x)^2) <= tanh(x); t is what tanh may be off, and the product is the fifth. At level stored and below
+    quotient, tanh and product may each be rounded to io.
+    s (B, H, T, S), c > 0 -> (B, H, T, S). Clauses: ATTN-SOFTCAP.
+    """
+    acc, io = contract.acc, contract.io
+    value = c * np.tanh(s.value / c)
+    sure = np.maximum(np.abs(s.value) - s.err, 0.0) / c
+    slope = 1.0 - np.tanh(sure) ** 2 + 4 * EXACT.acc.u
+    err = np.where(np.isfinite(s.err), slope * np.where(np.isfinite(s.err), s.err, 0.0), np.inf)
+    err = err + ulps(contract.tanh + 5, acc.u) * np.abs(value) + 2 * max(1.0, c) * acc.eta
+    if contract.float32_scalars:
+        err = err + FLOAT32.u * np.abs(value)
+    if contract.rounds_at(Level.STORED):
+        err = rounded(value, err + 2 * io.u * np.abs(value) + 2 * max(1.0, c) * io.eta, io)
+    return Bounded(value, err)
 
 
 def add_bias(s: Bounded, bias: ArrayLike | None, contract: Contract) -> Bounded:
