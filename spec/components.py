@@ -1,6 +1,6 @@
 """The eight components in the order of the source document, and the interfaces of each; and the document's sections."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from gaugeblock.spec.attention import Attention, SoftCapped
 from gaugeblock.spec.blocks import Block
@@ -47,8 +47,8 @@ CAPABILITIES: Mapping[str, type] = {"gradients": Gradients, "softcap": SoftCappe
 # the prefix of the features that a capability shares with what it is beside
 SHARES: Mapping[str, str] = {"softcap": "attention"}
 
-# what a backend may promise beside what everybody must
-PROMISES: Mapping[str, Callable[[object], bool]] = {"nan_safe": lambda b: bool(getattr(b, "nan_safe", False))}
+# what a backend may promise beside what everybody must: the attributes that say so
+PROMISES = frozenset({"nan_safe"})
 
 SECTIONS: Mapping[str, str] = {
     "1": "The big picture",
@@ -84,5 +84,8 @@ def offers(backend: object, component: str, offer: str, capability: str = "") ->
 
     capability is one of CAPABILITIES or of PROMISES.
     """
-    promised = PROMISES.get(capability, lambda b: isinstance(b, CAPABILITIES[capability]))
-    return (not capability or promised(backend)) and isinstance(backend, INTERFACES[component][offer])
+    if capability in PROMISES:
+        able = bool(getattr(backend, capability, False))
+    else:
+        able = not capability or isinstance(backend, CAPABILITIES[capability])
+    return able and isinstance(backend, INTERFACES[component][offer])

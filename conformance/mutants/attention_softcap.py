@@ -60,7 +60,7 @@ class CapBeforeScale(NumpyBackend):
 
     def _soft_cap(self, scores: Array, softcap: float) -> Array:
         scale = scores.dtype.type(self.scale)
-        return super()._soft_cap(scores / scale, softcap) * scale
+        return np.asarray(super()._soft_cap(scores / scale, softcap) * scale)
 
 
 class CapsLater(NumpyBackend):
