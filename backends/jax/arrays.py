@@ -33,6 +33,12 @@ class JaxArrays(Backend):
         return np.asarray(x)
 
 
+def owned(x: jax.Array | Numpy) -> jax.Array:
+    """x in a buffer of its own, which may be given up; nothing is compiled for it."""
+    copied: jax.Array = jax.device_put(jax.device_put(x), may_alias=False)
+    return copied
+
+
 def on_host(x: jax.Array) -> Numpy | None:
     """The values of an array that lies on the CPU; None where they are traced, or lie on a device."""
     if isinstance(x, Tracer) or any(d.platform != "cpu" for d in x.devices()):

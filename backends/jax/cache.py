@@ -7,30 +7,34 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
+from jax.core import Tracer
 
-from gaugeblock.backends.jax.arrays import on_host
+from gaugeblock.backends.jax.arrays import on_host, owned
 from gaugeblock.spec import cache as rules
 from gaugeblock.spec.cache import Dims, KVCache
 from gaugeblock.spec.errors import DTypeError
 from gaugeblock.spec.precision import FORMATS
 
+Length = int | Array  # an array inside a compiled function, and in the cache that one gives back
+
 
 @dataclass
 class Cache:
-    """What the layers hold, and what a decoder keeps besides.
+    """What the layers hold, and what a decoder keeps besides; a pytree of all but the last of these.
 
     keys, values   for each layer (B, K, N, D) and (B, K, N, E), N the capacity, filled up to the layer's length;
     lengths        the tokens that each layer holds;
     real           bool (B, N): which columns are tokens and not padding, None where nobody asks;
     cross          for each layer the keys and values of the memory, (B, H, S, D) and (B, H, S, E), none without one;
     memory_mask    bool (B, S), None where the memory has no padding;
-    consumed       whether a call has taken it.
+    consumed       whether a call has taken it; a compiled function that takes one should be given it to donate.
     """
 
     keys: list[Array]
     values: list[Array]
-    lengths: list[int]
+    lengths: list[Length]
     real: Array | None = None
     cross: Sequence[tuple[Array, Array]] = ()
     memory_mask: Array | None = None
@@ -40,6 +44,24 @@ class Cache:
     def dims(self) -> Dims:
         (B, K, N, D), E = self.keys[0].shape, self.values[0].shape[3]
         return Dims(len(self.keys), B, K, N, D, E)
+
+
+def _parts(cache: Cache) -> tuple[tuple[Any, ...], None]:
+    rules.usable(cache.consumed, "jax.jit")
+    return (cache.keys, cache.values, cache.lengths, cache.real, cache.cross, cache.memory_mask), None
+
+
+jax.tree_util.register_pytree_node(Cache, _parts, lambda _, parts: Cache(*parts))
+
+
+def plain(length: Length) -> Length:
+    """A length as a number, where it is not traced."""
+    return length if isinstance(length, Tracer) else int(length)
+
+
+def known(length: Length, otherwise: int) -> int:
+    """A length as a number, or otherwise where it is traced."""
+    return otherwise if isinstance(length, Tracer) else int(length)
 
 
 class JaxKVCache(KVCache):
@@ -63,16 +85,16 @@ class JaxKVCache(KVCache):
             raise DTypeError("cache: float64 needs 64-bit mode; use the backend jax@x64 [init_cache]")
 
         def empty(width: int) -> list[Array]:
-            return [jnp.zeros((d.B, d.K, d.N, width), kind) for _ in range(d.L)]
+            return [owned(np.zeros((d.B, d.K, d.N, width), kind)) for _ in range(d.L)]
 
         return Cache(empty(d.D), empty(d.E), [0] * d.L)
 
     def append(self, cache: Cache, layer: int, k: Array, v: Array) -> Cache:
         rules.usable(cache.consumed, "append")
         layer = rules.layer_of(cache.dims, layer, "append")
-        start = cache.lengths[layer]
+        start = plain(cache.lengths[layer])
         dtype = cache.keys[layer].dtype.name
-        T = rules.appended(cache.dims, start, k.shape, v.shape, k.dtype.name, v.dtype.name, dtype)
+        T = rules.appended(cache.dims, known(start, 0), k.shape, v.shape, k.dtype.name, v.dtype.name, dtype)
         self._write(cache, layer, start, k, v)
         cache = self._consume(cache)
         cache.lengths[layer] = start + T
@@ -81,8 +103,13 @@ class JaxKVCache(KVCache):
     def read(self, cache: Cache, layer: int) -> tuple[Array, Array]:
         rules.usable(cache.consumed, "read")
         layer = rules.layer_of(cache.dims, layer, "read")
-        copied: tuple[Array, Array] = _first(cache.keys[layer], cache.values[layer], cache.lengths[layer])
-        return copied
+        length, buffers = int(cache.lengths[layer]), (cache.keys[layer], cache.values[layer])
+        k, v = (on_host(buffer) for buffer in buffers)
+        if k is None or v is None:
+            there: tuple[Array, Array] = _first(*buffers, length)
+            return there
+        here: tuple[Array, Array] = jax.device_put((k[:, :, :length].copy(), v[:, :, :length].copy()))
+        return here
 
     def reorder(self, cache: Cache, rows: Array) -> Cache:
         rules.usable(cache.consumed, "reorder")
@@ -93,7 +120,7 @@ class JaxKVCache(KVCache):
 
     def truncate(self, cache: Cache, length: int) -> Cache:
         rules.usable(cache.consumed, "truncate")
-        length = rules.truncated(cache.dims, min(cache.lengths), length)
+        length = rules.truncated(cache.dims, min(known(n, cache.dims.N) for n in cache.lengths), length)
         return self._shorten(self._consume(cache), length)
 
     def fork(self, cache: Cache) -> Cache:
@@ -106,7 +133,7 @@ class JaxKVCache(KVCache):
 
     def cache_length(self, cache: Cache) -> int:
         rules.usable(cache.consumed, "cache_length")
-        return min(cache.lengths)
+        return min(int(length) for length in cache.lengths)
 
     def _consume(self, cache: Cache) -> Cache:
         """The handle to use next, over the same buffers; the given one raises from here on.
@@ -117,12 +144,7 @@ class JaxKVCache(KVCache):
         keys, values, lengths = list(cache.keys), list(cache.values), list(cache.lengths)
         return replace(cache, keys=keys, values=values, lengths=lengths, consumed=False)
 
-    def _view(self, cache: Cache, layer: int) -> tuple[Array, Array]:
-        """What a layer holds; a slice, since arrays have no views."""
-        length = cache.lengths[layer]
-        return cache.keys[layer][:, :, :length], cache.values[layer][:, :, :length]
-
-    def _write(self, cache: Cache, layer: int, start: int, k: Array, v: Array) -> None:
+    def _write(self, cache: Cache, layer: int, start: Length, k: Array, v: Array) -> None:
         cache.keys[layer], cache.values[layer] = _updated(cache.keys[layer], cache.values[layer], k, v, start)
 
     def _take_rows(self, cache: Cache, rows: Array) -> Cache:
@@ -147,15 +169,14 @@ class JaxKVCache(KVCache):
         """A cache of its own, whose buffers may be given up without harm to the other."""
         return replace(
             cache,
-            keys=[jnp.array(buffer) for buffer in cache.keys],
-            values=[jnp.array(buffer) for buffer in cache.values],
+            keys=[owned(buffer) for buffer in cache.keys],
+            values=[owned(buffer) for buffer in cache.values],
             lengths=list(cache.lengths),
-            real=None if cache.real is None else jnp.array(cache.real),
         )
 
 
 @partial(jax.jit, donate_argnums=(0, 1))
-def _updated(keys: Array, values: Array, k: Array, v: Array, start: int) -> tuple[Array, Array]:
+def _updated(keys: Array, values: Array, k: Array, v: Array, start: Length) -> tuple[Array, Array]:
     """The buffers with new tokens from column start on; start is traced, so that every step runs the same code."""
     return (
         lax.dynamic_update_slice_in_dim(keys, k, start, axis=2),

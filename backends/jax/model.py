@@ -7,17 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gaugeblock.backends.jax.arrays import on_host
-from gaugeblock.backends.jax.cache import Cache, JaxKVCache
-from gaugeblock.backends.jax.generation import continued
+from gaugeblock.backends.jax.arrays import on_host, owned
+from gaugeblock.backends.jax.cache import Cache, JaxKVCache, known, plain
+from gaugeblock.backends.jax.generation import afresh, decoded, opened
 from gaugeblock.backends.jax.linear import linear
 from gaugeblock.backends.jax.multihead import Weights
 from gaugeblock.backends.jax.stack import Columns, JaxStack, Model, Stack, whole
 from gaugeblock.spec import cache as cache_rules
 from gaugeblock.spec import model as rules
-from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.errors import CacheError, ConfigError, ShapeError, refuse
 from gaugeblock.spec.model import Decoder, Encoder
+from gaugeblock.spec.precision import FORMATS
 from gaugeblock.spec.weights import part
 
 
@@ -86,10 +86,11 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
             cache = self.init_cache(**sizes, dtype=model.dtype)
         else:  # a layer that takes up nothing counts the columns
             nothing = (d.B, d.K, d.N, 0)
-            cache = Cache([jnp.zeros(nothing, model.dtype)], [jnp.zeros(nothing, model.dtype)], [0])
+            kind = FORMATS[model.dtype].dtype
+            cache = Cache([owned(np.zeros(nothing, kind))], [owned(np.zeros(nothing, kind))], [0])
         cache.real = jax.device_put(np.zeros((d.B, d.N), bool))
         if memory is not None:
-            cache.cross, cache.memory_mask = self._projected(stack, memory), memory_mask
+            cache.cross, cache.memory_mask = self._memorized(stack, memory), memory_mask
         return cache
 
     def step(
@@ -97,7 +98,7 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
     ) -> tuple[Array, Cache]:
         stack = _there(model.decoder, "a decoder", "step")
         fresh = self._behind(stack, tokens, cache, token_mask)
-        block, start = stack.config.block, cache.lengths[0]
+        block, start = stack.config.block, plain(cache.lengths[0])
         crossing = _over_keys((cache.dims.B, cache.cross[0][0].shape[2]), cache.memory_mask) if cache.cross else None
         with self._within("decoder"):
             columns, sight = self._columns(stack, fresh, cache.real, start)
@@ -137,23 +138,32 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
         numbers = {"max_new_tokens": max_new_tokens, "eos_id": eos_id, "pad_id": pad_id}
         rules.generation(tokens.shape, fresh, stack.config.vocabulary, numbers)
         _check_memory(model, tokens.shape[0], memory, memory_mask, "generate")
-        cache, seen = None, 0
+        pad = next((number for number in (pad_id, eos_id) if number is not None), 0)
+        ending = {"eos": -1 if eos_id is None else eos_id, "pad": pad}
+        book, end = opened(np.asarray(tokens), fresh, max_new_tokens, pad), tokens.shape[1] + max_new_tokens
+        seen = {"memory": memory, "memory_mask": memory_mask}
+        if use_cache and max_new_tokens:
+            cache = self.start(model, *book.ids.shape, **seen)
+            scores, cache = self.step(model, tokens, cache, token_mask=token_mask, last_only=True)
+            book, _ = decoded(self._unshown, model, cache, scores, book, end, **ending)
+            read = np.asarray(book.real)[:, : int(book.column) - 1]
+            rules.room(int(read.sum(axis=1).max(initial=0)) - 1, stack.config, "generate")
+        else:
 
-        def cached(ids: Numpy, real: Numpy, column: int) -> Array:
-            nonlocal cache, seen
-            if cache is None:
-                cache = self.start(model, *ids.shape, memory=memory, memory_mask=memory_mask)
-            new, mask = (jax.device_put(x[:, seen:column]) for x in (ids, real))
-            scores, cache = self.step(model, new, cache, token_mask=mask, last_only=True)
-            seen = column
-            return scores
+            def scored(ids: Array, real: Array) -> Array:
+                return self.logits(model, ids, token_mask=real, last_only=True, **seen)
 
-        def afresh(ids: Numpy, real: Numpy, column: int) -> Array:
-            all_ids, mask = jax.device_put(ids), jax.device_put(real)
-            return self.logits(model, all_ids, token_mask=mask, memory=memory, memory_mask=memory_mask, last_only=True)
+            book = afresh(scored, book, max_new_tokens, **ending)
+        placed: Array = jax.device_put(np.asarray(book.ids)[:, :end])
+        return placed
 
-        scores = cached if use_cache else afresh
-        return continued(scores, np.asarray(tokens), fresh, max_new_tokens, eos_id=eos_id, pad_id=pad_id)
+    def _unshown(self, model: Model, tokens: Array, cache: Cache, token_mask: Array) -> tuple[Array, Cache]:
+        """A step inside a compiled loop, which has nothing to show."""
+        taps, self._taps = self._taps, None
+        try:
+            return self.step(model, tokens, cache, token_mask=token_mask, last_only=True)
+        finally:
+            self._taps = taps
 
     def _behind(self, stack: Stack, tokens: Array, cache: Cache, token_mask: Array | None) -> Array:
         """Refuse what cannot stand behind the columns of a cache; else which of it are tokens."""
@@ -165,12 +175,12 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
             problem = f"tokens must have the {d.B} rows of the cache, got {tokens.shape}"
             raise refuse(ShapeError, "MODEL-SHAPES", problem, "step")
         real = on_host(cache.real)
-        past = None if real is None else real[:, :start].sum(axis=1)
+        past = None if real is None else real[:, : known(start, 0)].sum(axis=1)
         fresh = self._fresh(stack, tokens, token_mask, "step", past)
-        cache_rules.room(d, start, tokens.shape[1], f"step({d})")
+        cache_rules.room(d, known(start, 0), tokens.shape[1], f"step({d})")
         return fresh
 
-    def _projected(self, stack: Stack, memory: Array) -> tuple[tuple[Array, Array], ...]:
+    def _memorized(self, stack: Stack, memory: Array) -> tuple[tuple[Array, Array], ...]:
         """The memory's keys and values in every layer."""
         config, made = stack.config.block.cross, []
         assert config is not None
@@ -180,9 +190,9 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
         return tuple(made)
 
     def _scored(self, model: Model, stack: Stack, x: Array, columns: Columns, last_only: bool) -> Array:
-        x = _at(x, columns.last) if last_only else x
         table = stack.weights["embedding.weight"] if model.config.tied else model.head["weight"]
-        y: Array = self._tap("logits", _head(x, table, model.head.get("bias"), model.config.tied))
+        last = columns.last if last_only else None
+        y: Array = self._tap("logits", _head(x, table, model.head.get("bias"), last, model.config.tied))
         return y
 
 
@@ -211,13 +221,14 @@ def _over_keys(memory: tuple[int, ...], mask: Array | None) -> Array:
     return whole((B, 1, 1, S)) if mask is None else jnp.expand_dims(mask, (1, 2))
 
 
-@jax.jit
+@partial(jax.jit, static_argnames="tied")
+def _head(x: Array, table: Array, bias: Array | None, last: Array | None, tied: bool) -> Array:
+    """The scores in every column (B, T, V), or in one column of each row (B, 1, V)."""
+    x = x if last is None else _at(x, last)
+    return linear(x, table.T if tied else table, bias)
+
+
 def _at(x: Array, columns: Array) -> Array:
     """One column of each row, (B, T, M) -> (B, 1, M); zeros where there is none to take."""
     B, T, M = x.shape
     return x[jnp.arange(B), columns][:, None] if T else jnp.zeros((B, 1, M), x.dtype)
-
-
-@partial(jax.jit, static_argnames="tied")
-def _head(x: Array, table: Array, bias: Array | None, tied: bool) -> Array:
-    return linear(x, table.T if tied else table, bias)

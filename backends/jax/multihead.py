@@ -89,8 +89,8 @@ class JaxMultiHeadAttention(MultiHeadAttention, Attention, Rotary, Alibi, Record
         self, x: Array, weights: Weights, config: AttentionConfig, sight: Sight, remember: Remember | None = None
     ) -> Array:
         """remember puts the new keys and values behind those of earlier calls, and gives all of them."""
-        q = self._turned("rotated_query", self._queries(x, weights, config), config, sight)
-        k, v = self._keys_values(x, weights, config)
+        q, k, v = self._projected(x, weights, config, "query", "key", "value")
+        q = self._turned("rotated_query", q, config, sight)
         k = self._turned("rotated_key", k, config, sight)
         if remember is not None:
             k, v = remember(k, v)
@@ -104,16 +104,18 @@ class JaxMultiHeadAttention(MultiHeadAttention, Attention, Rotary, Alibi, Record
         self, x: Array, weights: Weights, config: AttentionConfig, memory: tuple[Array, Array], mask: Array | None
     ) -> Array:
         """memory is keys and values, which do not change while a sequence grows."""
-        q = self._queries(x, weights, config)
+        (q,) = self._projected(x, weights, config, "query")
         return self._mixed(q, *memory, weights, config, Sight(mask=mask))
 
-    def _queries(self, x: Array, weights: Weights, config: AttentionConfig) -> Array:
-        q: Array = self._tap("query", _split(x, *layer(weights, "query"), config.heads))
-        return q
-
     def _keys_values(self, x: Array, weights: Weights, config: AttentionConfig) -> tuple[Array, Array]:
-        k = self._tap("key", _split(x, *layer(weights, "key"), config.kv_heads))
-        return k, self._tap("value", _split(x, *layer(weights, "value"), config.kv_heads))
+        k, v = self._projected(x, weights, config, "key", "value")
+        return k, v
+
+    def _projected(self, x: Array, weights: Weights, config: AttentionConfig, *names: str) -> list[Array]:
+        """Projections of one input in one program, since none of them reads another."""
+        heads = tuple(config.heads if name == "query" else config.kv_heads for name in names)
+        made = _split(x, [layer(weights, name) for name in names], heads)
+        return [self._tap(name, y) for name, y in zip(names, made, strict=True)]
 
     def _turned(self, name: str, x: Array, config: AttentionConfig, sight: Sight) -> Array:
         c = config.rotary
@@ -144,12 +146,12 @@ def sides(window: Window | None) -> tuple[int, int]:
     return LIMIT if left is None else min(left, LIMIT), LIMIT if right is None else min(right, LIMIT)
 
 
-@partial(jax.jit, static_argnums=3)
-def _split(x: Array, weight: Array, bias: Array | None, heads: int) -> Array:
-    """A projection, its columns dealt to the heads."""
+@partial(jax.jit, static_argnums=2)
+def _split(x: Array, layers: list[tuple[Array, Array | None]], heads: tuple[int, ...]) -> list[Array]:
+    """Projections, the columns of each dealt to its heads."""
     B, T, _ = x.shape
-    y = linear(x, weight, bias)
-    return y.reshape(B, T, heads, weight.shape[1] // heads).swapaxes(1, 2)  # (B, heads, T, D)
+    made = [linear(x, *weights) for weights in layers]  # (B, T, n * D)
+    return [y.reshape(B, T, n, y.shape[2] // n).swapaxes(1, 2) for y, n in zip(made, heads, strict=True)]
 
 
 @jax.jit

@@ -2,6 +2,7 @@
 
 from functools import partial
 from math import log2
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from jax.core import Tracer
 from gaugeblock.spec import positions as rules
 from gaugeblock.spec.errors import DTypeError, refuse
 from gaugeblock.spec.positions import Alibi, Integers, LearnedPositions, Sinusoidal
+from gaugeblock.spec.precision import FORMATS
 
 
 class JaxSinusoidal(Sinusoidal):
@@ -40,7 +42,8 @@ class JaxAlibi(Alibi):
     def alibi_slopes(self, n_heads: int, *, dtype: str = "float32") -> Array:
         rules.alibi(n_heads, dtype)
         _known(dtype)
-        return jnp.asarray(np.asarray(_slopes(n_heads)), dtype)
+        slopes: Array = jax.device_put(np.asarray(_slopes(n_heads)).astype(FORMATS[dtype].dtype))
+        return slopes
 
     def alibi_bias(
         self, n_heads: int, query_positions: Array, key_positions: Array, *, dtype: str = "float32"
@@ -49,7 +52,10 @@ class JaxAlibi(Alibi):
         rules.alibi_bias(n_heads, query, key, dtype)
         _known(dtype)
         slopes = np.asarray(_slopes(n_heads), _wide(dtype))
-        bias: Array = _bias(slopes, query_positions, key_positions, dtype)
+        if query[2] is None or key[2] is None:
+            traced: Array = _bias_there(slopes, query_positions, key_positions, dtype)
+            return traced
+        bias: Array = jax.device_put(_bias(np, slopes, query[2], key[2], dtype))
         return bias
 
 
@@ -62,15 +68,19 @@ def _waves(positions: Array, frequencies: Array, dtype: str) -> Array:
 
 @jax.jit
 def _rows(table: Array, positions: Array) -> Array:
-    outside = jnp.where(positions < 0, table.shape[0], positions)  # a negative index would count from the end
-    return table.at[outside].get(mode="fill", fill_value=jnp.nan)
+    return table.at[positions].get(mode="fill", fill_value=jnp.nan, wrap_negative_indices=False)
 
 
 @partial(jax.jit, static_argnames="dtype")
-def _bias(slopes: Array, query: Array, key: Array, dtype: str) -> Array:
-    i, j = (jnp.atleast_2d(p).astype(jnp.int32) for p in (query, key))  # unsigned differences would wrap
-    distance = jnp.abs(i[:, None, :, None] - j[:, None, None, :])
-    return (-slopes[:, None, None] * distance.astype(slopes.dtype)).astype(dtype)
+def _bias_there(slopes: Array, query: Array, key: Array, dtype: str) -> Array:
+    return _bias(jnp, slopes, query, key, dtype)
+
+
+def _bias(xp: Any, slopes: Any, query: Any, key: Any, dtype: str) -> Any:
+    """The same in jax.numpy or in numpy: what lies on the CPU needs nothing compiled."""
+    i, j = (xp.atleast_2d(p).astype(xp.int32) for p in (query, key))  # unsigned differences would wrap
+    distance = xp.abs(i[:, None, :, None] - j[:, None, None, :])  # (B, 1, T, S)
+    return (-slopes[:, None, None] * distance.astype(slopes.dtype)).astype(FORMATS[dtype].dtype)
 
 
 def _slopes(n: int) -> list[float]:

@@ -38,14 +38,14 @@ class JaxRotary(Rotary):
 
 @partial(jax.jit, static_argnames="layout")
 def _rotate(x: Array, positions: Array, frequencies: Array, magnitude: Array, layout: Layout) -> Array:
-    R, axis = 2 * frequencies.size, -2 if layout == "half" else -1
-    angles = jnp.atleast_2d(positions)[:, None, :, None].astype(frequencies.dtype) * frequencies
-    cos, sin = jnp.cos(angles) * magnitude, jnp.sin(angles) * magnitude  # (B|1, 1, T, R/2)
-    grid = (2, R // 2) if layout == "half" else (R // 2, 2)
-    halves = x[..., :R].astype(frequencies.dtype).reshape(*x.shape[:-1], *grid)
-    a, b = (lax.index_in_dim(halves, n, axis, keepdims=False) for n in (0, 1))
-    turned = jnp.stack([a * cos - b * sin, b * cos + a * sin], axis=axis).reshape(*x.shape[:-1], R)
-    return jnp.concatenate([turned.astype(x.dtype), x[..., R:]], axis=-1)
+    R = 2 * frequencies.size
+    angles = jnp.expand_dims(positions, (-3, -1)).astype(frequencies.dtype) * frequencies
+    cos, sin = lax.cos(angles) * magnitude, lax.sin(angles) * magnitude  # ([B, ]1, T, R/2)
+    first, second = (slice(R // 2), slice(R // 2, R)) if layout == "half" else (slice(0, R, 2), slice(1, R, 2))
+    a, b = (x[..., part].astype(frequencies.dtype) for part in (first, second))
+    pairs = (a * cos - b * sin).astype(x.dtype), (b * cos + a * sin).astype(x.dtype)
+    turned = jnp.concatenate(pairs, -1) if layout == "half" else jnp.stack(pairs, -1).reshape(*x.shape[:-1], R)
+    return jnp.concatenate([turned, x[..., R:]], axis=-1)
 
 
 def _frequencies(R: int, base: float, scaling: Scaling | None) -> list[float]:

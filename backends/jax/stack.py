@@ -184,7 +184,6 @@ def _survey(
 @jax.jit
 def _looked_up(table: Array, ids: Array, fresh: Array, scale: float) -> Array:
     """Rows of the table times scale, rounded once; an id of a token that is none gives NaN."""
-    wide, known = jnp.promote_types(table.dtype, jnp.float32), jnp.where(fresh, ids, 0).astype(int)
-    known = jnp.where(known < 0, table.shape[0], known)  # a negative index would count from the end
-    rows = table.at[known].get(mode="fill", fill_value=jnp.nan)  # (B, T, M)
+    wide, known = jnp.promote_types(table.dtype, jnp.float32), jnp.where(fresh, ids, 0)
+    rows = table.at[known].get(mode="fill", fill_value=jnp.nan, wrap_negative_indices=False)  # (B, T, M)
     return (rows.astype(wide) * jnp.asarray(scale, wide)).astype(table.dtype)
