@@ -96,7 +96,9 @@ class TorchMultiHeadAttention(TorchAttention, TorchRotary, TorchAlibi, MultiHead
         turns, c = None, config.rotary
         if c is not None:
             turns = self._turns(queries, c.rotary_dim or config.head_width, c.base, c.scaling, dtype)
-        return Sight(queries, turns, mask, bias, causal and T > 1, window)  # a single query is the last: it sees every key
+        return Sight(
+            queries, turns, mask, bias, causal and T > 1, window
+        )  # a single query is the last: it sees every key
 
     def _attend_self(
         self,

@@ -85,9 +85,7 @@ def _frequencies(R: int, base: float, scaling: Scaling | None, device: torch.dev
 
 def _ramp(R: int, base: float, scaling: YaRN) -> tuple[float, float]:
     """The pairs between which a YaRN goes over from plain frequencies to divided ones; never the same."""
-    ends = (
-        log(scaling.original / (2 * pi * turns)) * (R / 2 / log(base)) for turns in (scaling.fast, scaling.slow)
-    )
+    ends = (log(scaling.original / (2 * pi * turns)) * (R / 2 / log(base)) for turns in (scaling.fast, scaling.slow))
     low, high = ends
     if scaling.truncate:
         low, high = floor(low), ceil(high)
