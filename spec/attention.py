@@ -87,27 +87,37 @@ class Dims(NamedTuple):
         return ", ".join(f"{name}={size}" for name, size in self._asdict().items())
 
 
+class _Shapes(NamedTuple):
+    """The shapes of a call that has no sizes yet."""
+
+    q: Shape
+    k: Shape
+    v: Shape
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={tuple(shape)}" for name, shape in self._asdict().items())
+
+
 def dims(q: Shape, k: Shape, v: Shape, *, mask: Shape | None = None, bias: Shape | None = None) -> Dims:
     """Read the sizes off the shapes of an attention call, or refuse them.
 
     q, k, v, mask, bias are shapes; the result names their extents.
     Raises ShapeError that names the rule, the sizes expected and got. Clauses: ATTN-SHAPES, ATTN-REFUSES.
     """
-    where = f"attention(q={tuple(q)}, k={tuple(k)}, v={tuple(v)})"
     for name, shape in (("q", q), ("k", k), ("v", v)):
-        _require(len(shape) == 4, f"{name} must have rank 4, got rank {len(shape)}", where)
+        _require(len(shape) == 4, "{} must have rank 4, got rank {}", name, len(shape), where=_Shapes(q, k, v))
     (B, H, T, D), (_, K, S, _), E = q, k, v[3]
     d = Dims(B, H, K, T, S, D, E)
-    where = f"attention({d})"
-    _require(D > 0, "q must have a width of at least 1, got 0", where)
-    _require(k[0] == B and v[0] == B, f"k and v must have q's batch {B}, got {k[0]} and {v[0]}", where)
-    _require(k[3] == D, f"k must have q's width {D}, got {k[3]}", where)
-    _require(v[1] == K, f"v must have k's {K} heads, got {v[1]}", where)
-    _require(v[2] == S, f"v must have k's length {S}, got {v[2]}", where)
-    _require(K > 0 and H % K == 0, f"k has {K} heads, but q's {H} heads must be a multiple of them", where)
+    _require(D > 0, "q must have a width of at least 1, got 0", where=d)
+    _require(k[0] == B and v[0] == B, "k and v must have q's batch {}, got {} and {}", B, k[0], v[0], where=d)
+    _require(k[3] == D, "k must have q's width {}, got {}", D, k[3], where=d)
+    _require(v[1] == K, "v must have k's {} heads, got {}", K, v[1], where=d)
+    _require(v[2] == S, "v must have k's length {}, got {}", S, v[2], where=d)
+    _require(K > 0 and H % K == 0, "k has {} heads, but q's {} heads must be a multiple of them", K, H, where=d)
+    axes = "{} must be (B|1, H|1, T|1, S|1) of {}, got {}"
     for name, extra in (("mask", mask), ("bias", bias)):
         if extra is not None:
-            _require(_broadcasts(extra, (B, H, T, S)), _axes(name, (B, H, T, S), extra), where)
+            _require(_broadcasts(extra, (B, H, T, S)), axes, name, (B, H, T, S), tuple(extra), where=d)
     return d
 
 
@@ -155,10 +165,7 @@ def _broadcasts(shape: Shape, full: Shape) -> bool:
     return len(shape) == 4 and all(n in (1, m) for n, m in zip(shape, full, strict=True))
 
 
-def _axes(name: str, full: Shape, got: Shape) -> str:
-    return f"{name} must be (B|1, H|1, T|1, S|1) of {tuple(full)}, got {tuple(got)}"
-
-
-def _require(holds: bool, problem: str, where: str) -> None:
+def _require(holds: bool, problem: str, *given: object, where: Dims | _Shapes) -> None:
+    """Words are put together only for a refusal: they would cost more than the check, and fix the sizes of a graph."""
     if not holds:
-        raise refuse(ShapeError, "ATTN-SHAPES", problem, where)
+        raise refuse(ShapeError, "ATTN-SHAPES", problem.format(*given), f"attention({where})")

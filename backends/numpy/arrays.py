@@ -8,8 +8,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def upcast(x: Array) -> Array:
-    """x in at least float32, where bfloat16 has no einsum and float16 no fast product; float64 stays."""
-    return x if x.dtype == np.float64 else x.astype(np.float32)
+    """x in at least float32, where bfloat16 has no einsum and float16 no fast product; it may be x itself."""
+    return x if x.dtype == np.float64 else x.astype(np.float32, copy=False)
 
 
 def round_once(x: Array, dtype: np.dtype[Any]) -> Array:

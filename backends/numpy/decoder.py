@@ -187,7 +187,10 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
         self._write(cache, layer, start, k, v)
         cache.lengths[layer] = start + k.shape[2]
         keys, values = self._view(cache, layer)
-        return self._tap("keys", keys.copy()), self._tap("values", values.copy())
+        if self._taps is not None:  # later steps write to what lies behind them
+            self._tap("keys", keys.copy())
+            self._tap("values", values.copy())
+        return keys, values
 
     def _noted_columns(self, cache: Cache, start: int, new: Array) -> Array:
         """Which columns of the buffers are real tokens once the new ones are there: bool (B, N)."""

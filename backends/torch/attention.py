@@ -1,6 +1,7 @@
 """Scaled dot-product attention in PyTorch (source 2.1-2.2; Vaswani et al. 2017, eq. 1)."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
+from math import isfinite
 
 import torch
 import torch.nn.functional as F
@@ -33,13 +34,14 @@ class TorchAttention(Attention, SoftCapped):
         d = dims(q.shape, k.shape, v.shape, mask=_shape(mask), bias=_shape(bias))
         dtypes(_name(q), _name(k), _name(v), mask=_dtype(mask), bias=_dtype(bias))
         options(window, scale)
-        square_causal = causal and d.T == d.S and mask is None and bias is None and window is None and d.H == d.K
-        attend = None if square_causal else _attend(d, mask, bias, causal, window, q.device)
-        grouped = q.reshape(d.B, d.K, d.H // d.K * d.T, d.D)  # (B, K, H/K * T, D): shared keys are read, not repeated
-        with self._kernels(q, k):
-            mixed = F.scaled_dot_product_attention(
-                grouped, k, v, attn_mask=_fold(d, attend), is_causal=square_causal, scale=scale
-            )
+        fused = self.fused and not _hold_nan(q, k)  # on the CPU they give zeros for a row whose scores are all NaN
+        shares = d.H == d.K or (fused and q.device.type == "cpu")  # that kernel reads a key for all heads that share it
+        with nullcontext() if fused else sdpa_kernel(SDPBackend.MATH):
+            if causal and d.T == d.S and mask is None and bias is None and window is None and shares:
+                return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=d.H != d.K)
+            attend = _fold(d, _attend(d, mask, bias, causal, window, q.device))
+            grouped = q.reshape(d.B, d.K, d.H // d.K * d.T, d.D)  # (B, K, H/K * T, D): shared keys are not repeated
+            mixed = F.scaled_dot_product_attention(grouped, k, v, attn_mask=attend, scale=scale)
         return mixed.reshape(d.B, d.H, d.T, d.E)
 
     def soft_capped_attention(
@@ -69,15 +71,13 @@ class TorchAttention(Attention, SoftCapped):
         weights = scores.softmax(-1).masked_fill((scores == -torch.inf).all(-1, keepdim=True), 0)
         return (weights @ v.to(wide)).to(q.dtype).reshape(d.B, d.H, d.T, d.E)
 
-    def _kernels(self, q: Tensor, k: Tensor) -> AbstractContextManager[None]:
-        """The fused kernels, but not for NaN on the CPU, where they give zeros for a row whose scores are all NaN."""
-        return nullcontext() if self.fused and not _hold_nan(q, k) else sdpa_kernel(SDPBackend.MATH)
-
 
 def _hold_nan(q: Tensor, k: Tensor) -> bool:
     """Whether scores may be NaN; only asked of values on the host, so that nothing waits for a device or a tracer."""
     if q.device.type != "cpu" or torch.compiler.is_compiling():
         return False
+    if isfinite(q.sum().item()) and isfinite(k.sum().item()):
+        return False  # a sum is made in a small part of the time, but may overflow
     return not bool(q.isfinite().all() and k.isfinite().all())
 
 

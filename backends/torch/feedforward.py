@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gaugeblock.backends.torch.products import linear
 from gaugeblock.spec.feedforward import (
     Activations,
     FeedForward,
@@ -41,16 +42,12 @@ class TorchFeedForward(FeedForward):
     def feed_forward(self, x: Tensor, weights: Mapping[str, Tensor], *, activation: str) -> Tensor:
         feed_forward_dims(x.shape, {name: w.shape for name, w in weights.items()}, activation)
         dtypes(_name(x), {name: _name(w) for name, w in weights.items()}, "feed_forward")
-        return _linear(_activate(_linear(x, weights, "up"), activation), weights, "down")
+        return linear(_activate(linear(x, weights, "up"), activation), weights, "down")
 
     def swiglu(self, x: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
         swiglu_dims(x.shape, {name: w.shape for name, w in weights.items()})
         dtypes(_name(x), {name: _name(w) for name, w in weights.items()}, "swiglu")
-        return _linear(F.silu(_linear(x, weights, "gate")) * _linear(x, weights, "up"), weights, "down")
-
-
-def _linear(x: Tensor, weights: Mapping[str, Tensor], layer: str) -> Tensor:
-    return F.linear(x, weights[f"{layer}.weight"].mT, weights.get(f"{layer}.bias"))
+        return linear(F.silu(linear(x, weights, "gate")) * linear(x, weights, "up"), weights, "down")
 
 
 def _activate(hidden: Tensor, activation: str) -> Tensor:

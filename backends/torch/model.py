@@ -9,7 +9,8 @@ from torch import Tensor
 
 from gaugeblock.backends.torch.arrays import name_of, on_host
 from gaugeblock.backends.torch.cache import Cache, TorchKVCache
-from gaugeblock.backends.torch.multihead import Extend, Pair, linear
+from gaugeblock.backends.torch.multihead import Extend, Pair
+from gaugeblock.backends.torch.products import linear
 from gaugeblock.backends.torch.stack import Model, Stack, TorchStack
 from gaugeblock.spec import cache as cache_rules
 from gaugeblock.spec import model as rules

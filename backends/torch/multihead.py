@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from gaugeblock.backends.torch.arrays import name_of, on_host
 from gaugeblock.backends.torch.attention import TorchAttention
 from gaugeblock.backends.torch.positions import TorchAlibi
-from gaugeblock.backends.torch.rotary import TorchRotary
+from gaugeblock.backends.torch.products import linear
+from gaugeblock.backends.torch.rotary import TorchRotary, Turns
 from gaugeblock.spec import multihead as rules
 from gaugeblock.spec.attention import Window
 from gaugeblock.spec.config import AttentionConfig
@@ -27,10 +27,12 @@ Extend = Callable[[Tensor, Tensor], Pair]  # new keys and values -> all that are
 class Sight:
     """What queries see of keys, for attention to take as it stands; the layers of a stack share one.
 
-    positions (T,) or (B, T) are those of the queries; mask (B|1, H|1, T|1, S|1) bool, bias (B|1, H, T, S).
+    positions (T,) or (B, T) are those of the queries, turns what they turn by where heads turn;
+    mask (B|1, H|1, T|1, S|1) bool, bias (B|1, H, T, S).
     """
 
     positions: Tensor | None = None
+    turns: Turns | None = None
     mask: Tensor | None = None
     bias: Tensor | None = None
     causal: bool = False
@@ -91,7 +93,12 @@ class TorchMultiHeadAttention(TorchAttention, TorchRotary, TorchAlibi, MultiHead
         bias = None
         if config.alibi:
             bias = self.alibi_bias(config.heads, queries, positions, dtype=name_of(dtype))
-        return Sight(queries, mask, bias, causal and T > 1, window)  # a single query is the last: it sees every key
+        turns, c = None, config.rotary
+        if c is not None:
+            turns = self._turns(queries, c.rotary_dim or config.head_width, c.base, c.scaling, dtype)
+        return Sight(
+            queries, turns, mask, bias, causal and T > 1, window
+        )  # a single query is the last: it sees every key
 
     def _attend_self(
         self,
@@ -104,10 +111,9 @@ class TorchMultiHeadAttention(TorchAttention, TorchRotary, TorchAlibi, MultiHead
         """Self-attention; without extend to x alone."""
         q = self._tap("query", _heads(x, weights, "query", config.heads))
         k, v = self._project(x, weights, config)
-        if config.rotary is not None and sight.positions is not None:
-            turn = {name: getattr(config.rotary, name) for name in ("base", "layout", "rotary_dim", "scaling")}
-            q = self._tap("rotated_query", self.rotate(q, sight.positions, **turn))
-            k = self._tap("rotated_key", self.rotate(k, sight.positions, **turn))
+        if config.rotary is not None and sight.turns is not None:
+            q = self._tap("rotated_query", self._turned(q, sight.turns, config.rotary.layout))
+            k = self._tap("rotated_key", self._turned(k, sight.turns, config.rotary.layout))
         if extend is not None:
             k, v = extend(k, v)
             if self._taps is not None:
@@ -142,11 +148,6 @@ class TorchMultiHeadAttention(TorchAttention, TorchRotary, TorchAlibi, MultiHead
         )
         joined = self._tap("mixed", mixed).transpose(1, 2).flatten(2)  # (B, H, T, E) -> (B, T, H * E)
         return self._tap("output", linear(joined, weights, "output"))
-
-
-def linear(x: Tensor, weights: Weights, layer: str) -> Tensor:
-    """x @ W + b, where b is there."""
-    return F.linear(x, weights[f"{layer}.weight"].mT, weights.get(f"{layer}.bias"))
 
 
 def _heads(x: Tensor, weights: Weights, layer: str, heads: int) -> Tensor:

@@ -11,6 +11,7 @@ from gaugeblock.backends.torch.arrays import name_of, on_host
 from gaugeblock.backends.torch.blocks import Parts, TorchBlock, block_parts
 from gaugeblock.backends.torch.multihead import Extend, Pair, Weights
 from gaugeblock.backends.torch.positions import TorchLearnedPositions, TorchSinusoidal
+from gaugeblock.backends.torch.products import laid_out
 from gaugeblock.spec import model as rules
 from gaugeblock.spec import weights as names
 from gaugeblock.spec.config import ModelConfig, StackConfig
@@ -27,7 +28,10 @@ class Stack:
 
 @dataclass(frozen=True)
 class Model:
-    """What load returns: the caller's own tensors, sorted; head.weight (M, V) is the transposed embedding if tied."""
+    """What load returns: the caller's tensors, sorted; head.weight (M, V) is the transposed embedding if tied.
+
+    Matrices that rows are multiplied with are copies on the CPU, unless the caller's are laid out like them.
+    """
 
     config: ModelConfig
     dtype: torch.dtype
@@ -42,7 +46,7 @@ class TorchStack(TorchBlock, TorchSinusoidal, TorchLearnedPositions):
     def load(self, weights: Weights, config: ModelConfig) -> Model:
         shapes, kinds = {n: w.shape for n, w in weights.items()}, {n: name_of(w) for n, w in weights.items()}
         dtype: torch.dtype = getattr(torch, rules.weights(shapes, kinds, config))
-        head = {name: w for name, w in weights.items() if name.startswith("head.")}
+        head = {name: laid_out(w) if w.dim() == 2 else w for name, w in weights.items() if name.startswith("head.")}
         if config.tied:
             head["head.weight"] = weights["decoder.embedding.weight"].mT  # (V, M) -> (M, V)
         encoder, decoder = (
@@ -131,5 +135,7 @@ class TorchStack(TorchBlock, TorchSinusoidal, TorchLearnedPositions):
 
 
 def _stack(weights: Weights, config: StackConfig) -> Stack:
-    layers = tuple(block_parts(names.part(weights, f"layers.{n}"), config.block) for n in range(config.layers))
-    return Stack(config, {n: w for n, w in weights.items() if not n.startswith("layers.")}, layers)
+    around = {name: w for name, w in weights.items() if not name.startswith("layers.")}
+    inside = {name: laid_out(w) if w.dim() == 2 else w for name, w in weights.items() if name not in around}
+    layers = tuple(block_parts(names.part(inside, f"layers.{n}"), config.block) for n in range(config.layers))
+    return Stack(config, around, layers)
