@@ -163,5 +163,5 @@ def test_rows_that_are_not_read_get_nothing() -> None:
         unread = np.setdiff1d(np.arange(9), inputs["tokens"][real])
         for name, at in (("embedding", unread), ("positions", np.arange(int(real.sum(axis=1).max()), 64))):
             g = found[f"decoder.{name}.weight"]
-            assert tied and name == "embedding" or not (g.value[at].any() or g.err[at].any())
+            assert (tied and name == "embedding") or not (g.value[at].any() or g.err[at].any())
             assert len(at)
