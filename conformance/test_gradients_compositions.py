@@ -39,7 +39,7 @@ decoders = partial(
 
 @mha("MHA-GRADIENT-HIDDEN", needs=("causal",), cases=partial(multihead.cases, sizes=LONG, filled=TAME, causal=(True,)))
 def test_later_columns_have_no_gradient(cell: Cell, case: MultiHeadCase) -> None:
-    nothing_hidden(cell, case, layer(case), "a column after every one with a cotangent gets nothing")
+    nothing_hidden(cell, case, layer(case), "a column after every one with a cotangent gets nothing", kind="early")
 
 
 @mha(
@@ -120,7 +120,7 @@ def test_gradient_of_silent_sublayers_is_orthogonal_to_the_row(cell: Cell, case:
 
 @blk("BLOCK-GRADIENT-HIDDEN", needs=("causal",), cases=partial(blocks.cases, causal=(True,), rotary=TURNS))
 def test_later_columns_of_a_block_have_no_gradient(cell: Cell, case: BlockCase) -> None:
-    nothing_hidden(cell, case, block(case), "a column after every one with a cotangent gets nothing")
+    nothing_hidden(cell, case, block(case), "a column after every one with a cotangent gets nothing", kind="early")
 
 
 @blk(
@@ -148,7 +148,7 @@ def test_gradients_of_a_post_block(cell: Cell, case: BlockCase) -> None:
     cases=partial(decoders, tied=(False,), tokens=("distinct",), pads=("",), L=(1, 2)),
 )
 def test_rows_of_later_tokens_have_no_gradient(cell: Cell, case: ModelCase) -> None:
-    nothing_hidden(cell, case, logits(case), "a token after every one with a cotangent gets nothing")
+    nothing_hidden(cell, case, logits(case), "a token after every one with a cotangent gets nothing", kind="early")
 
 
 @decoder("MODEL-GRADIENT-UNREAD", needs=("untied",), cases=partial(decoders, tied=(False,), positions=("learned", "")))

@@ -47,15 +47,20 @@ def _pulled(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Nump
 
 
 def cotangent(cell: Cell, case: Case, inputs: Inputs, kind: str = "normal") -> Numpy:
-    """A cotangent of the result: normal, small integers, one single "one", or one normal "row" among zeros."""
+    """A cotangent of the result: normal, small integers, one single "one", or one normal "row" among zeros.
+
+    An "early" row is not the last of its batch row, where there is another.
+    """
     shape, _ = case.result(inputs)
     rng = case.random("cotangent")
     if kind == "integers":
         return rng.integers(-3, 4, shape).astype(cell.io.dtype)
     dy = rng.normal(size=shape)
-    if kind in ("one", "row") and dy.size:
-        at = np.unravel_index(rng.integers(dy.size), shape)
-        chosen = at if kind == "one" else at[:-1]
+    if kind in ("one", "row", "early") and dy.size:
+        at = list(map(int, np.unravel_index(rng.integers(dy.size), shape)))
+        if kind == "early" and shape[-2] > 1:
+            at[-2] %= shape[-2] - 1
+        chosen = tuple(at if kind == "one" else at[:-1])
         dy, whole = np.zeros(shape), dy
         dy[chosen] = 1.0 if kind == "one" else whole[chosen]
     return dy.astype(cell.io.dtype)
