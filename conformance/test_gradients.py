@@ -11,10 +11,10 @@ from gaugeblock.conformance.laws.gradients_components import (
     attention,
     feed_forward,
     jacobian,
+    keeps_directions_out,
     keeps_empty_rows,
     layer_norm,
     learned_positions,
-    orthogonal,
     rms_norm,
     rotate,
 )
@@ -135,7 +135,7 @@ def test_gradient_of_the_bias(cell: Cell, case: A) -> None:
 
 @ln("LN-GRADIENT-ORTHOGONAL", cases=partial(layer_norm_cases, sizes=MIDDLE, x=ROWS, bias=("normal",)))
 def test_gradients_of_layer_norm_sum_to_zero(cell: Cell, case: LN) -> None:
-    orthogonal(cell, case)
+    keeps_directions_out(cell, case)
 
 
 @ln(
@@ -144,7 +144,7 @@ def test_gradients_of_layer_norm_sum_to_zero(cell: Cell, case: LN) -> None:
     cases=partial(layer_norm_cases, sizes=MIDDLE, x=("normal", "outlier"), bias=("normal",), eps=(0.0,)),
 )
 def test_gradients_of_layer_norm_are_orthogonal_to_the_row(cell: Cell, case: LN) -> None:
-    orthogonal(cell, case)
+    keeps_directions_out(cell, case)
 
 
 @rms(
@@ -153,7 +153,7 @@ def test_gradients_of_layer_norm_are_orthogonal_to_the_row(cell: Cell, case: LN)
     cases=partial(rms_norm_cases, sizes=MIDDLE, x=("normal", "outlier", "scaled"), eps=(0.0,)),
 )
 def test_gradients_of_rms_norm_are_orthogonal_to_the_row(cell: Cell, case: RMS) -> None:
-    orthogonal(cell, case)
+    keeps_directions_out(cell, case)
 
 
 @ln("LN-GRADIENT", cases=partial(layer_norm_cases, x=(*ROWS, "deviation-root-eps", "mean-100", "zero")), effort=0.6)

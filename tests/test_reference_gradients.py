@@ -24,7 +24,7 @@ def step(f: Callable[..., Any], arrays: Arrays, name: str, dy: Real) -> Real:
     x = arrays[name]
     pushed = np.broadcast_to(x, (x.size, *x.shape)).astype(complex).reshape(x.size, x.size)
     pushed = pushed + 1j * H * np.eye(x.size)
-    axes = (1,) * (dy.ndim - x.ndim if x.ndim == 1 else 0)
+    axes = (1,) * (dy.ndim - x.ndim)
     value = f(**{**arrays, name: pushed.reshape(x.size, *axes, *x.shape)})
     return np.asarray(np.sum(np.imag(value) / H * dy, axis=tuple(range(1, dy.ndim + 1))).reshape(x.shape))
 

@@ -10,7 +10,7 @@ from gaugeblock.conformance.cell import Cell
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.gradients import Gradients
 from gaugeblock.spec.precision import EXACT, HALF, Contract
-from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, is_held
+from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, is_held, ulps
 
 Found = Mapping[str, Bounded]
 Reference = Callable[[Inputs, Numpy, Contract], Found]  # the inputs of a call, a cotangent, a contract -> gradients
@@ -47,38 +47,60 @@ def _pulled(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Nump
 
 
 def cotangent(cell: Cell, case: Case, inputs: Inputs, kind: str = "normal") -> Numpy:
-    """A cotangent of the result: normal, small integers, one single "one", or one normal "row" among zeros."""
+    """A cotangent of the result: normal, small integers, one single "one", or one normal "row" among zeros.
+
+    An "early" row is not the last of its batch row, where there is another.
+    """
     shape, _ = case.result(inputs)
     rng = case.random("cotangent")
     if kind == "integers":
         return rng.integers(-3, 4, shape).astype(cell.io.dtype)
     dy = rng.normal(size=shape)
-    if kind in ("one", "row") and dy.size:
-        at = np.unravel_index(rng.integers(dy.size), shape)
-        chosen = at if kind == "one" else at[:-1]
+    if kind in ("one", "row", "early") and dy.size:
+        at = list(map(int, np.unravel_index(rng.integers(dy.size), shape)))
+        if kind == "early" and shape[-2] > 1:
+            at[-2] %= shape[-2] - 1
+        chosen = tuple(at if kind == "one" else at[:-1])
         dy, whole = np.zeros(shape), dy
         dy[chosen] = 1.0 if kind == "one" else whole[chosen]
     return dy.astype(cell.io.dtype)
 
 
-def right(cell: Cell, case: Case, reference: Reference, *, kind: str = "normal", inputs: Inputs | None = None) -> None:
+def right(
+    cell: Cell,
+    case: Case,
+    reference: Reference,
+    *,
+    kind: str = "normal",
+    inputs: Inputs | None = None,
+    dy: Numpy | None = None,
+) -> None:
     """Every gradient lies within the reference's bound; in half precision only what is certain is asked for.
 
-    Constants are told apart in float32 and float64, where nothing is rounded on the way.
+    Constants are told apart in float32 and float64, where nothing is rounded on the way. A gradient that differs from
+    zero, but whose bound everywhere admits zero, counts as undetermined.
     """
     inputs = case.inputs(cell.io) if inputs is None else inputs
-    dy = cotangent(cell, case, inputs, kind)
+    dy = cotangent(cell, case, inputs, kind) if dy is None else dy
     got = gradients(cell, case, inputs, dy)
     expected, own = reference(inputs, dy, cell.contract()), reference(inputs, dy, EXACT)
     for name, g in got.items():
         of_right_kind(cell, case, inputs, name, g)
         judged(cell, case, inputs, g, expected[name], own[name], f"the gradient of {name}")
+        cell.tally.undetermined += cell.dtype not in HALF and _tells_nothing(expected[name], own[name])
 
 
-def certain(cell: Cell, case: Case, reference: Reference, law: str, *, kind: str = "row") -> None:
+def _tells_nothing(expected: Bounded, own: Bounded) -> bool:
+    size = np.abs(expected.value)
+    return bool(np.any(size > own.err) and np.all(expected.err >= np.max(size)))
+
+
+def certain(
+    cell: Cell, case: Case, reference: Reference, law: str, *, kind: str = "row", dy: Numpy | None = None
+) -> None:
     """Only what is exactly zero in the reference's gradients, in every dtype: where nothing is read nothing flows."""
     inputs = case.inputs(cell.io)
-    dy = cotangent(cell, case, inputs, kind)
+    dy = cotangent(cell, case, inputs, kind) if dy is None else dy
     got = gradients(cell, case, inputs, dy)
     for name, b in reference(inputs, dy, cell.contract()).items():
         of_right_kind(cell, case, inputs, name, got[name])
@@ -113,3 +135,25 @@ def vanishes(cell: Cell, case: Case, inputs: Inputs, sums: Real, allowed: Real, 
     """A sum that the exact gradients make zero: it is within what its terms may be off by."""
     zeros = Bounded(np.zeros(sums.shape), allowed)
     cell.compare(case, sums, lambda _: Expected(zeros.value, allowed), law, inputs, "")
+
+
+def orthogonal(cell: Cell, case: Any, reference: Reference, *, centres: bool) -> None:
+    """Each row of dx is orthogonal to what a norm takes away: to the ones, and to the row itself where eps is 0.
+
+    A check of half precision would have to know in which format the sums are kept; there only shapes are asked for.
+    """
+    if cell.dtype in HALF:
+        right(cell, case, reference)
+        return
+    inputs = case.inputs(cell.io)
+    dy = cotangent(cell, case, inputs)
+    got = gradients(cell, case, inputs, dy)["x"].astype(np.float64)
+    err = reference(inputs, dy, cell.contract())["x"].err + reference(inputs, dy, EXACT)["x"].err
+    x = inputs["x"].astype(np.float64)
+    against = [(np.ones(x.shape), "sums to zero")] if centres else []
+    if case.eps == 0:
+        against.append((x - np.mean(x, axis=-1, keepdims=True) if centres else x, "is orthogonal to the row"))
+    for axis, law in against:
+        size = np.abs(got) + err
+        allowed = np.sum((err + ulps(case.M + 4, EXACT.io.u) * size) * (np.abs(axis) + np.abs(x) * EXACT.io.u), axis=-1)
+        vanishes(cell, case, inputs, np.sum(got * axis, axis=-1), allowed, f"each row of the gradient of x {law}")

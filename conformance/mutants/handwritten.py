@@ -27,8 +27,8 @@ class Handwritten(NumpyBackend, Gradients):
 
         def pullback(dy: Array) -> tuple[Any, ...]:
             with np.errstate(all="ignore"):
-                found = {id(x): round_once(g, x.dtype) for x, g in back(upcast(dy)) if x is not None}
-            return tuple(_gradient(p, found) for p in primals)
+                found = {id(x): g for x, g in back(upcast(dy)) if x is not None}
+            return tuple(gradient(p, found) for p in primals)
 
         return value, pullback
 
@@ -36,10 +36,11 @@ class Handwritten(NumpyBackend, Gradients):
         return []
 
 
-def _gradient(primal: Any, found: Mapping[int, Array]) -> Any:
+def gradient(primal: Any, found: Mapping[int, Array]) -> Any:
+    """The gradient of a primal, rounded once to its dtype, from those of arrays by identity; zero where none is."""
     if isinstance(primal, Mapping):
-        return {name: _gradient(x, found) for name, x in primal.items()}
-    return found.get(id(primal), np.zeros_like(primal))
+        return {name: gradient(x, found) for name, x in primal.items()}
+    return round_once(found.get(id(primal), np.zeros_like(primal)), primal.dtype)
 
 
 class HandwrittenAttention(Handwritten):

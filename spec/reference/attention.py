@@ -20,6 +20,7 @@ from gaugeblock.spec.reference.bounded import (
     Bounded,
     Expected,
     Real,
+    Uncertain,
     compound,
     given,
     inherited,
@@ -35,12 +36,12 @@ LARGEST_LOG = 700.0  # beyond this the exponential of an error overflows float64
 
 
 def attention(
-    q: ArrayLike,
-    k: ArrayLike,
-    v: ArrayLike,
+    q: Uncertain,
+    k: Uncertain,
+    v: Uncertain,
     *,
     mask: ArrayLike | None = None,
-    bias: ArrayLike | None = None,
+    bias: Uncertain | None = None,
     causal: bool = False,
     window: Window | None = None,
     scale: float | None = None,
@@ -75,7 +76,7 @@ def attention(
 def by_route(
     d: Dims,
     mask: ArrayLike | None,
-    bias: ArrayLike | None,
+    bias: Uncertain | None,
     causal: bool,
     window: Window | None,
     conventions: Conventions,
@@ -91,7 +92,7 @@ def by_route(
     if mask is not None:
         shown["mask"] = np.asarray(mask, bool)
     if bias is not None:
-        shown["bias"] = np.asarray(bias).astype(np.float64) > -np.inf
+        shown["bias"] = given(bias, EXACT.acc).value > -np.inf
     if window is not None:
         shown["window"] = (distance >= -(d.S + d.T if left is None else left)) & (
             distance <= (d.S + d.T if right is None else right)
@@ -108,7 +109,7 @@ def served_by(d: Dims, conventions: Conventions) -> np.ndarray[tuple[int], np.dt
     return h // (d.H // d.K) if conventions.head_order == "grouped" else h % d.K
 
 
-def scores(q: Bounded, k: Bounded, bias: ArrayLike | None, scale: float, contract: Contract) -> Bounded:
+def scores(q: Bounded, k: Bounded, bias: Uncertain | None, scale: float, contract: Contract) -> Bounded:
     """The scaled scores plus bias.
 
         |error| <= M ((1 + D u)(1 + u)^6 - 1) + inherited,   M = |scale| sum |q||k|
@@ -159,7 +160,7 @@ def soft_capped(s: Bounded, c: float, contract: Contract) -> Bounded:
     return Bounded(value, err)
 
 
-def add_bias(s: Bounded, bias: ArrayLike | None, contract: Contract) -> Bounded:
+def add_bias(s: Bounded, bias: Uncertain | None, contract: Contract) -> Bounded:
     """The scores plus the bias; where it is -inf the key is masked, and zero stands in.
 
     Clauses: ATTN-BIAS, ATTN-BIAS-INF.
@@ -315,7 +316,7 @@ def _power_of_four(scale: float) -> bool:
     return mantissa == 0.5 and sqrt(abs(scale)) ** 2 == abs(scale)
 
 
-def _shape(x: ArrayLike | None) -> tuple[int, ...] | None:
+def _shape(x: Uncertain | None) -> tuple[int, ...] | None:
     return None if x is None else np.shape(x)
 
 

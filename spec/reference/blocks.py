@@ -51,6 +51,20 @@ def call(
     context_mask: ArrayLike | None = None,
 ) -> list[Step]:
     """The program of one call on arrays x, and context where the block has cross-attention."""
+    seen, crossing = sight(arrays, weights, config, positions=positions, mask=mask, context_mask=context_mask)
+    return steps(config, weights, "x", seen, crossing, context="context")
+
+
+def sight(
+    arrays: Known,
+    weights: Weights,
+    config: BlockConfig,
+    *,
+    positions: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+    context_mask: ArrayLike | None = None,
+) -> tuple[View, View]:
+    """What the queries of a call see of x, and what of the context."""
     shapes = {n: np.shape(w) for n, w in weights.items()}
     d = dims(np.shape(arrays["x"]), shapes, config, context=np.shape(arrays["context"]) if config.cross else None)
     at = np.arange(d.T) if positions is None else np.asarray(positions)
@@ -58,8 +72,7 @@ def call(
     if mask is not None:
         seen = View(seen.visible & np.asarray(mask, bool), at, at)
     everything = np.ones((1, 1, d.T, d.S), bool)
-    crossing = View(everything if context_mask is None else everything & np.asarray(context_mask, bool), at, at)
-    return steps(config, weights, "x", seen, crossing, context="context")
+    return seen, View(everything if context_mask is None else everything & np.asarray(context_mask, bool), at, at)
 
 
 def steps(

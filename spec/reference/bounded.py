@@ -4,8 +4,9 @@ A bound is absolute and elementwise: a conforming result lies within err of valu
 tuned; u is the unit roundoff of a format and eta its largest underflow error (spec.precision).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,14 @@ class Bounded:
     value: Real
     err: Real
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the value."""
+        return self.value.shape
+
+
+Uncertain: TypeAlias = ArrayLike | Bounded  # an input of a call, or what an earlier step may have made of one
+
 
 @dataclass(frozen=True)
 class Expected(Bounded):
@@ -36,14 +45,21 @@ class Expected(Bounded):
     free: Bits = field(default_factory=lambda: np.zeros((), bool))
 
 
-def given(x: ArrayLike, acc: Format) -> Bounded:
-    """An input, taken as the exact real number that it is (contract N1).
+def given(x: Uncertain, acc: Format) -> Bounded:
+    """An input, taken as the exact real number that it is (contract N1); one that is uncertain stays as it is.
 
-    Only a subnormal of a format that may flush is uncertain: it may be read as zero.
+    Only a subnormal of a format that may flush is uncertain by itself: it may be read as zero.
     """
+    if isinstance(x, Bounded):
+        return x
     value = np.asarray(x).astype(np.float64)
     size = np.abs(value)
     return Bounded(value, np.where((size < acc.tiny) & acc.flush, size, 0.0))
+
+
+def moved(x: Bounded, f: Callable[[Real], Real]) -> Bounded:
+    """Value and error in another arrangement: f reshapes, transposes or selects."""
+    return Bounded(f(x.value), f(x.err))
 
 
 def rounded(value: Real | float, err: Real | float, to: Format) -> Real:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from gaugeblock.spec.feedforward import feed_forward_dims, swiglu_dims
 from gaugeblock.spec.precision import EXACT, FLOAT32, Contract, Level
 from gaugeblock.spec.reference.arithmetic import Arithmetic
-from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, given, rounded, ulps
+from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, Uncertain, given, moved, rounded, ulps
 
 ROOT_2_PI = sqrt(2 / pi)
 CUBIC = 0.044715
@@ -62,7 +62,7 @@ def silu(x: ArrayLike, *, beta: float = 1.0, contract: Contract = EXACT) -> Expe
 
 
 def feed_forward(
-    x: ArrayLike, weights: Mapping[str, ArrayLike], *, activation: str, contract: Contract = EXACT
+    x: Uncertain, weights: Mapping[str, ArrayLike], *, activation: str, contract: Contract = EXACT
 ) -> Expected:
     """activation(x @ up.weight + up.bias) @ down.weight + down.bias.
 
@@ -71,19 +71,19 @@ def feed_forward(
     """
     feed_forward_dims(np.shape(x), {name: np.shape(w) for name, w in weights.items()}, activation)
     a = Arithmetic(contract)
-    hidden = a.store(linear(_rows(x, contract), weights, "up", contract), Level.STORED)
+    hidden = a.store(linear(rows_of(x, contract), weights, "up", contract), Level.STORED)
     activated = a.store(activate(hidden, activation, contract), Level.STORED)
     return _unfolded(a.result(linear(activated, weights, "down", contract)), x)
 
 
-def swiglu(x: ArrayLike, weights: Mapping[str, ArrayLike], *, contract: Contract = EXACT) -> Expected:
+def swiglu(x: Uncertain, weights: Mapping[str, ArrayLike], *, contract: Contract = EXACT) -> Expected:
     """(silu(x @ gate.weight + gate.bias) * (x @ up.weight + up.bias)) @ down.weight + down.bias.
 
     x (..., M), weights as spec.weights.swiglu names them -> value and err (..., M).
     Raises ShapeError, ConfigError. Clauses: SWIGLU-FORMULA, SWIGLU-GATE, FFN-BIAS. Source: Shazeer 2020, eq. 6.
     """
     swiglu_dims(np.shape(x), {name: np.shape(w) for name, w in weights.items()})
-    a, rows = Arithmetic(contract), _rows(x, contract)
+    a, rows = Arithmetic(contract), rows_of(x, contract)
     gate = a.store(linear(rows, weights, "gate", contract), Level.STORED)
     up = a.store(linear(rows, weights, "up", contract), Level.STORED)
     activated = a.store(activate(gate, "silu", contract), Level.STORED)
@@ -221,12 +221,13 @@ def sigmoid(z: Any) -> Any:
     return np.where(side < 0, 1.0, e) / (1.0 + e)
 
 
-def _rows(x: ArrayLike, contract: Contract) -> Bounded:
-    wide = np.asarray(x)
-    return given(wide.reshape(-1, wide.shape[-1]) if wide.size else wide.reshape(0, wide.shape[-1]), contract.acc)
+def rows_of(x: Uncertain, contract: Contract) -> Bounded:
+    """The rows of an array of any number of axes: (..., M) -> (rows, M)."""
+    wide = given(x, contract.acc)
+    return moved(wide, lambda a: a.reshape(int(np.prod(a.shape[:-1])), a.shape[-1]))
 
 
-def _unfolded(y: Bounded, x: ArrayLike) -> Expected:
+def _unfolded(y: Bounded, x: Uncertain) -> Expected:
     return Expected(y.value.reshape(np.shape(x)), y.err.reshape(np.shape(x)))
 
 

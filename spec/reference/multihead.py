@@ -67,6 +67,20 @@ def call(
     causal: bool = False,
 ) -> list[Step]:
     """The program of one call on arrays x, and context where it is given."""
+    seen = sight(arrays, weights, config, positions=positions, mask=mask, causal=causal)
+    return steps(config, weights, "x", seen, context="context" if "context" in arrays else None)
+
+
+def sight(
+    arrays: Known,
+    weights: Weights,
+    config: AttentionConfig,
+    *,
+    positions: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+    causal: bool = False,
+) -> View:
+    """What the queries of a call may see: everything of a context, of x itself what causality and window leave."""
     crosses = "context" in arrays
     context = np.shape(arrays["context"]) if crosses else None
     d = dims(np.shape(arrays["x"]), {n: np.shape(w) for n, w in weights.items()}, config, context=context)
@@ -76,7 +90,7 @@ def call(
         seen = view(at, at, causal=causal, window=config.window)
     if mask is not None:
         seen = View(seen.visible & np.asarray(mask, bool), seen.queries, seen.keys)
-    return steps(config, weights, "x", seen, context="context" if crosses else None)
+    return seen
 
 
 def view(

@@ -13,14 +13,24 @@ from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.normalization import dims, options
 from gaugeblock.spec.precision import EXACT, FLOAT32, Contract, Format, Level
 from gaugeblock.spec.reference.arithmetic import Arithmetic, exact
-from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, compound, given, is_held, rounded, ulps
+from gaugeblock.spec.reference.bounded import (
+    Bounded,
+    Expected,
+    Real,
+    Uncertain,
+    compound,
+    given,
+    is_held,
+    rounded,
+    ulps,
+)
 
 SQUARE_ROUNDINGS = 6  # beside the M of a sum: the value, scaled or centred, on both sides; the square; 1/M, its product
 MEAN_ROUNDINGS = 3  # beside the M of a sum: 1/M, its product, and the last update of a running mean
 
 
 def layer_norm(
-    x: ArrayLike,
+    x: Uncertain,
     weight: ArrayLike | None,
     bias: ArrayLike | None,
     *,
@@ -53,7 +63,7 @@ def layer_norm(
 
 
 def rms_norm(
-    x: ArrayLike,
+    x: Uncertain,
     weight: ArrayLike | None,
     *,
     eps: float,

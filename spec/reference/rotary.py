@@ -14,7 +14,7 @@ from gaugeblock.spec.config import Layout, Scaling, YaRN
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import EXACT, Contract, Level
 from gaugeblock.spec.reference.arithmetic import Arithmetic
-from gaugeblock.spec.reference.bounded import Bits, Bounded, Expected, compound, given, rounded, ulps
+from gaugeblock.spec.reference.bounded import Bits, Bounded, Expected, Uncertain, compound, given, rounded, ulps
 from gaugeblock.spec.reference.rotary_scaling import magnitude, scaled, table_format, units
 from gaugeblock.spec.rotary import POSITIONS_END, Dims, dims
 
@@ -31,7 +31,7 @@ class Table:
 
 
 def rotate(
-    x: ArrayLike,
+    x: Uncertain,
     positions: ArrayLike,
     *,
     base: float = 10000.0,
@@ -55,7 +55,7 @@ def rotate(
     return replace(made, free=np.full((d.B, d.H, d.T, 1), unsaid(d, scaling, conventions)))
 
 
-def turned(x: ArrayLike, table: Table, at: tuple[Indices, Indices], contract: Contract) -> Expected:
+def turned(x: Uncertain, table: Table, at: tuple[Indices, Indices], contract: Contract) -> Expected:
     """Each pair of components, at (R/2,) and (R/2,), turned by its entries of the table; the others as they are."""
     first, second = at
     whole = given(x, contract.acc)
@@ -133,7 +133,7 @@ def entries(w: Bounded, positions: ArrayLike, scaling: Scaling | None, contract:
 
 
 def norms(
-    x: ArrayLike,
+    x: Uncertain,
     positions: ArrayLike,
     *,
     base: float = 10000.0,

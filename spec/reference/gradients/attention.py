@@ -21,6 +21,7 @@ from gaugeblock.spec.reference.bounded import (
     Bits,
     Bounded,
     Real,
+    Uncertain,
     compound,
     given,
     inherited,
@@ -49,13 +50,13 @@ class Call:
 
 
 def attention(
-    q: ArrayLike,
-    k: ArrayLike,
-    v: ArrayLike,
-    dy: ArrayLike,
+    q: Uncertain,
+    k: Uncertain,
+    v: Uncertain,
+    dy: Uncertain,
     *,
     mask: ArrayLike | None = None,
-    bias: ArrayLike | None = None,
+    bias: Uncertain | None = None,
     causal: bool = False,
     window: Window | None = None,
     scale: float | None = None,
@@ -85,11 +86,11 @@ def attention(
 
 
 def _call(
-    q: ArrayLike,
-    k: ArrayLike,
-    v: ArrayLike,
+    q: Uncertain,
+    k: Uncertain,
+    v: Uncertain,
     mask: ArrayLike | None,
-    bias: ArrayLike | None,
+    bias: Uncertain | None,
     causal: bool,
     window: Window | None,
     scale: float | None,
@@ -138,8 +139,8 @@ def _scores_cotangent(call: Call, dy: Bounded, contract: Contract) -> Bounded:
     by_weights = np.sum(np.where(call.visible, p.err * size + p.value * dp.err, 0.0), axis=-1, keepdims=True)
     by_weights = by_weights + ulps(n + 1, acc.u) * np.sum(most * size, axis=-1, keepdims=True)
     outputs = np.abs(call.y.value) + call.y.err
-    read = np.abs(dy.value)
-    by_output = np.sum(read * call.y.err, axis=-1, keepdims=True)
+    read = np.abs(dy.value) + dy.err
+    by_output = np.sum(read * call.y.err + dy.err * np.abs(call.y.value), axis=-1, keepdims=True)
     by_output = by_output + ulps(call.dims.E + 1, acc.u) * np.sum(read * outputs, axis=-1, keepdims=True)
     off = np.maximum(by_weights, by_output) + (n + call.dims.E) * acc.eta
     apart = np.abs(dp.value - delta)
@@ -160,7 +161,8 @@ def _scaled(a: Bounded, b: Bounded, scale: float, contract: Contract) -> Bounded
     size = matmul_size(a, b)
     least = max(1.0, abs(scale))
     err = abs(scale) * (inherited(a, b) + size * compound(n * acc.u, ulps(SCALE_ROUNDINGS, acc.u)))
-    sums = np.sum(np.abs(a.value) + a.err, axis=-1)[..., :, None] + np.sum(np.abs(b.value), axis=-2)[..., None, :]
+    sums = np.sum(np.abs(a.value) + a.err, axis=-1)[..., :, None]
+    sums = sums + np.sum(np.abs(b.value) + b.err, axis=-2)[..., None, :]
     err = err + np.where(size > 0, least * acc.eta * (n + SCALE_ROUNDINGS + sums), 0.0)
     err = err + (FLOAT32.u * abs(scale) * size if contract.float32_scalars else 0.0)
     value = scale * (a.value @ b.value)

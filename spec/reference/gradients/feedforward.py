@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from gaugeblock.spec.feedforward import feed_forward_dims, swiglu_dims
 from gaugeblock.spec.precision import EXACT, FLOAT32, Contract
 from gaugeblock.spec.reference.arithmetic import Arithmetic
-from gaugeblock.spec.reference.bounded import Bounded, Real, given, rounded, ulps
+from gaugeblock.spec.reference.bounded import Bounded, Uncertain, given, moved, rounded, ulps
 from gaugeblock.spec.reference.feedforward import (
     CUBIC,
     CUBIC_ARGUMENT,
@@ -29,6 +29,7 @@ from gaugeblock.spec.reference.feedforward import (
     linear,
     normal_cdf,
     normal_density,
+    rows_of,
     sigmoid,
     sigmoid_error,
 )
@@ -50,7 +51,7 @@ def activation(
 
 
 def feed_forward(
-    x: ArrayLike, weights: Mapping[str, ArrayLike], dy: ArrayLike, *, activation: str, contract: Contract = EXACT
+    x: Uncertain, weights: Mapping[str, ArrayLike], dy: Uncertain, *, activation: str, contract: Contract = EXACT
 ) -> dict[str, Bounded]:
     """The gradients of x and of every weight of a network without a gate, for the cotangent dy of its result.
 
@@ -62,19 +63,19 @@ def feed_forward(
     Source: Vaswani et al. 2017, eq. 2, differentiated.
     """
     feed_forward_dims(np.shape(x), {name: np.shape(w) for name, w in weights.items()}, activation)
-    rows, g = _rows(x, contract), _rows(dy, contract)
+    rows, g = rows_of(x, contract), rows_of(dy, contract)
     hidden = linear(rows, weights, "up", contract)
     dh = _through(hidden, _back(g, weights, "down", contract), activation, contract)
     found = {
         "x": _back(dh, weights, "up", contract),
-        **_layer(rows, dh, weights, "up", contract),
-        **_layer(activate(hidden, activation, contract), g, weights, "down", contract),
+        **linear_weights(rows, dh, weights, "up", contract),
+        **linear_weights(activate(hidden, activation, contract), g, weights, "down", contract),
     }
     return _finished(found, x, contract)
 
 
 def swiglu(
-    x: ArrayLike, weights: Mapping[str, ArrayLike], dy: ArrayLike, *, contract: Contract = EXACT
+    x: Uncertain, weights: Mapping[str, ArrayLike], dy: Uncertain, *, contract: Contract = EXACT
 ) -> dict[str, Bounded]:
     """The gradients of x and of every weight of a gated network, for the cotangent dy of its result.
 
@@ -85,16 +86,16 @@ def swiglu(
     Raises ShapeError, ConfigError. Clauses: SWIGLU-GRADIENT. Source: Shazeer 2020, eq. 6, differentiated.
     """
     swiglu_dims(np.shape(x), {name: np.shape(w) for name, w in weights.items()})
-    a, rows, g = Arithmetic(contract), _rows(x, contract), _rows(dy, contract)
+    a, rows, g = Arithmetic(contract), rows_of(x, contract), rows_of(dy, contract)
     gate, up = (linear(rows, weights, layer, contract) for layer in ("gate", "up"))
     activated, da = activate(gate, "silu", contract), _back(g, weights, "down", contract)
     dh = a.mul(da, activated)
     dz = _through(gate, a.mul(da, up), "silu", contract)
     found = {
         "x": a.add(_back(dz, weights, "gate", contract), _back(dh, weights, "up", contract)),
-        **_layer(rows, dz, weights, "gate", contract),
-        **_layer(rows, dh, weights, "up", contract),
-        **_layer(a.mul(activated, up), g, weights, "down", contract),
+        **linear_weights(rows, dz, weights, "gate", contract),
+        **linear_weights(rows, dh, weights, "up", contract),
+        **linear_weights(a.mul(activated, up), g, weights, "down", contract),
     }
     return _finished(found, x, contract)
 
@@ -170,7 +171,7 @@ def _back(dy: Bounded, weights: Mapping[str, ArrayLike], layer: str, contract: C
     return Arithmetic(contract).matmul(dy, given(np.asarray(weights[f"{layer}.weight"]).T, contract.acc))
 
 
-def _layer(
+def linear_weights(
     x: Bounded, dy: Bounded, weights: Mapping[str, ArrayLike], layer: str, contract: Contract
 ) -> dict[str, Bounded]:
     """The gradients of a linear layer's weight, x^T dy, and of its bias, the sum of dy over all rows."""
@@ -183,13 +184,7 @@ def _layer(
     return found
 
 
-def _rows(x: ArrayLike, contract: Contract) -> Bounded:
-    wide = np.asarray(x)
-    return given(wide.reshape(int(np.prod(wide.shape[:-1])), wide.shape[-1]), contract.acc)
-
-
-def _finished(found: dict[str, Bounded], x: ArrayLike, contract: Contract) -> dict[str, Bounded]:
+def _finished(found: dict[str, Bounded], x: Uncertain, contract: Contract) -> dict[str, Bounded]:
     """Every gradient rounded to io, that of x in x's shape."""
     done = {name: Arithmetic(contract).result(g) for name, g in found.items()}
-    dx: tuple[Real, ...] = tuple(a.reshape(np.shape(x)) for a in (done["x"].value, done["x"].err))
-    return {**done, "x": Bounded(*dx)}
+    return {**done, "x": moved(done["x"], lambda a: a.reshape(np.shape(x)))}

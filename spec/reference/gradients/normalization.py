@@ -12,17 +12,17 @@ from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.normalization import dims, options
 from gaugeblock.spec.precision import EXACT, Contract, Format
 from gaugeblock.spec.reference.arithmetic import Arithmetic, exact
-from gaugeblock.spec.reference.bounded import Bits, Bounded, Real, compound, given, rounded, ulps
+from gaugeblock.spec.reference.bounded import Bits, Bounded, Real, Uncertain, compound, given, rounded, ulps
 from gaugeblock.spec.reference.normalization import average, deviations, inverse_root, mean_square, variance
 
 ROUNDINGS = 12  # beside the M of a sum: 1/M, the cube of the root, the products and sums of r h + b x + c
 
 
 def layer_norm(
-    x: ArrayLike,
+    x: Uncertain,
     weight: ArrayLike | None,
     bias: ArrayLike | None,
-    dy: ArrayLike,
+    dy: Uncertain,
     *,
     eps: float,
     contract: Contract = EXACT,
@@ -44,7 +44,7 @@ def layer_norm(
     r = inverse_root(variance(row, mean, acc), eps, contract)
     d = deviations(row, mean, acc)
     h = g if weight is None else Arithmetic(contract).mul(g, given(weight, acc))
-    found = {"x": _input(h, d, np.abs(row.value) + np.abs(mean.value) + mean.err, r, contract, centred=True)}
+    found = {"x": _input(h, d, np.abs(row.value) + row.err + np.abs(mean.value) + mean.err, r, contract, centred=True)}
     if weight is not None:
         found["weight"] = _over_rows(g, _normal(d, r, contract), contract)
     if bias is not None:
@@ -53,9 +53,9 @@ def layer_norm(
 
 
 def rms_norm(
-    x: ArrayLike,
+    x: Uncertain,
     weight: ArrayLike | None,
-    dy: ArrayLike,
+    dy: Uncertain,
     *,
     eps: float,
     contract: Contract = EXACT,
@@ -75,10 +75,10 @@ def rms_norm(
     row, g = given(x, acc), given(dy, acc)
     r = inverse_root(mean_square(row, acc), eps, contract)
     if weight is None:
-        return {"x": _input(g, row, np.abs(row.value), r, contract, centred=False)}
+        return {"x": _input(g, row, np.abs(row.value) + row.err, r, contract, centred=False)}
     w = given(weight, acc)
     h = a.mul(g, a.add(exact(1.0), w) if conventions.rms_weight == "1+w" else w)
-    found = {"x": _input(h, row, np.abs(row.value), r, contract, centred=False)}
+    found = {"x": _input(h, row, np.abs(row.value) + row.err, r, contract, centred=False)}
     return {**found, "weight": _over_rows(g, _normal(row, r, contract), contract)}
 
 

@@ -1,5 +1,6 @@
 """The gradients of the rotation and of learned positions (source 4.2, 4.3)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,14 +9,14 @@ from numpy.typing import ArrayLike
 from gaugeblock.spec.config import Layout, Scaling
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import EXACT, Contract
-from gaugeblock.spec.reference.bounded import Bounded, Expected, given, rounded, ulps
+from gaugeblock.spec.reference.bounded import Bounded, Expected, Uncertain, given, rounded, ulps
 from gaugeblock.spec.reference.rotary import entries, frequencies, pairs, turned, unsaid
 from gaugeblock.spec.rotary import dims
 
 
 def rotate(
     positions: ArrayLike,
-    dy: ArrayLike,
+    dy: Uncertain,
     *,
     base: float = 10000.0,
     layout: Layout = "half",
@@ -47,10 +48,23 @@ def learned_positions(shape: tuple[int, int], positions: ArrayLike, dy: ArrayLik
     shape is that of the table (N, M), positions (T,) or (B, T), dy (T, M) or (B, T, M) -> (N, M). A row that nobody
     reads has the gradient zero, one with a single reader its cotangent, exactly. Clauses: POS-LOOKUP-GRADIENT.
     """
-    g = given(dy, contract.acc)
-    read = np.asarray(positions).reshape(-1)
+    return gathered(shape, positions, given(dy, contract.acc), contract)
+
+
+def gathered(
+    shape: tuple[int, int], positions: ArrayLike, g: Bounded, contract: Contract, *, beside: Sequence[Bounded] = ()
+) -> Bounded:
+    """The sums over the readers of each row of a table, and over other uses of the whole table, in any order.
+
+    shape is that of the table (N, M), positions (...,), g (..., M), beside (N, M) each -> (N, M).
+    """
     value, err, size, count = (np.zeros(shape) for _ in range(4))
-    for total, part in ((value, g.value), (err, g.err), (size, np.abs(g.value)), (count, np.ones(g.value.shape))):
+    read = np.asarray(positions).reshape(-1)
+    whole = np.abs(g.value) + g.err
+    for total, part in ((value, g.value), (err, g.err), (size, whole), (count, (whole > 0).astype(float))):
         np.add.at(total, read, part.reshape(-1, shape[1]))
+    for use in beside:
+        most = np.abs(use.value) + use.err
+        value, err, size, count = value + use.value, err + use.err, size + most, count + (most > 0)
     off = err + ulps(np.maximum(count - 1, 0), contract.acc.u) * size
     return Bounded(value, np.where(count > 1, rounded(value, off, contract.io), off))

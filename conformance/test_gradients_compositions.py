@@ -1,0 +1,166 @@
+"""The checks of the gradients of multi-head attention, blocks and models: exact laws first, then values."""
+
+from functools import partial
+from typing import Any
+
+from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.checks import checks
+from gaugeblock.conformance.laws.gradients_compositions import (
+    agree,
+    block,
+    identity,
+    layer,
+    logits,
+    norms_alone,
+    nothing_hidden,
+)
+from gaugeblock.conformance.strategies import blocks, multihead
+from gaugeblock.conformance.strategies.blocks import NETWORKS, BlockCase
+from gaugeblock.conformance.strategies.model import PADDED, SIZES, ModelCase
+from gaugeblock.conformance.strategies.model import cases as model_cases
+from gaugeblock.conformance.strategies.multihead import BOTH, CROSS, LONG, ROTARY, SOME_BIASES, MultiHeadCase
+
+FEW = 0.1  # of the usual number of examples: a compiler needs seconds for the way back through each of them
+
+gradient = partial(checks, capability="gradients", effort=FEW)
+mha = partial(gradient, component="multihead", case_type=MultiHeadCase)
+blk = partial(gradient, component="blocks", offer="block", case_type=BlockCase)
+decoder = partial(gradient, component="model", offer="decoder", case_type=ModelCase)
+
+TAME = (("normal", "normal"), ("positive", "positive"))
+BIASES, TURNS, EITHER = ("", "all", *SOME_BIASES[:2]), ("", *ROTARY), (False, True)
+# sublayers that give a sixteenth: even in float32 the bound of a gradient through several layers tells something
+QUIET = ("quiet", "normal")
+ANY_BLOCK: dict[str, Any] = {"network": NETWORKS, "rotary": TURNS, "alibi": EITHER, "w": QUIET, "mask": ("", "random")}
+decoders = partial(
+    model_cases, sizes=SIZES[:3], kind=("decoder", "both"), last_only=(False,), scaling=("",), apart=(False,), w=QUIET
+)
+
+
+@mha("MHA-GRADIENT-HIDDEN", needs=("causal",), cases=partial(multihead.cases, sizes=LONG, filled=TAME, causal=(True,)))
+def test_later_columns_have_no_gradient(cell: Cell, case: MultiHeadCase) -> None:
+    nothing_hidden(cell, case, layer(case), "a column after every one with a cotangent gets nothing", kind="early")
+
+
+@mha(
+    "MHA-GRADIENT-HIDDEN",
+    needs=("context", "mask"),
+    cases=partial(multihead.cases, sizes=CROSS, filled=TAME, mask=("random", "other", "keys")),
+)
+def test_hidden_columns_of_a_context_have_no_gradient(cell: Cell, case: MultiHeadCase) -> None:
+    nothing_hidden(cell, case, layer(case), "a column that no query with a cotangent sees gets nothing")
+
+
+@mha(
+    "MHA-GRADIENT",
+    cases=partial(
+        multihead.cases,
+        sizes=LONG,
+        filled=TAME,
+        rotary=TURNS,
+        alibi=EITHER,
+        causal=EITHER,
+        bias=BIASES,
+        mask=("", "random", "heads"),
+        positions=("", "near-rows", "offset"),
+        scale=(None, 0.6),
+    ),
+    effort=0.3,
+)
+def test_gradients_of_a_layer(cell: Cell, case: MultiHeadCase) -> None:
+    agree(cell, case, layer(case))
+
+
+@mha(
+    "MHA-GRADIENT",
+    needs=("context",),
+    cases=partial(multihead.cases, sizes=CROSS, filled=TAME, bias=BIASES, mask=("", "random")),
+    effort=0.2,
+)
+def test_gradients_of_a_layer_with_a_context(cell: Cell, case: MultiHeadCase) -> None:
+    agree(cell, case, layer(case))
+
+
+@mha(
+    "MHA-GRADIENT",
+    needs=("grouped",),
+    cases=partial(multihead.cases, sizes=[s for s in BOTH if s.H != s.K], filled=TAME, bias=("all", "")),
+    effort=0.2,
+)
+def test_gradients_of_shared_projections(cell: Cell, case: MultiHeadCase) -> None:
+    agree(cell, case, layer(case))
+
+
+@blk(
+    "BLOCK-GRADIENT-PRE",
+    needs=("pre",),
+    cases=partial(blocks.cases, placement=("pre",), w=("closed",), x=("normal", "scaled")),
+)
+def test_gradient_passes_silent_sublayers_as_it_is(cell: Cell, case: BlockCase) -> None:
+    identity(cell, case)
+
+
+@blk(
+    "BLOCK-GRADIENT-POST",
+    needs=("post", "layer"),
+    cases=partial(blocks.cases, placement=("post",), norm=("layer",), w=("closed", "closed_plain"), eps=(1e-5, 0.1)),
+)
+def test_gradient_of_silent_sublayers_is_that_of_the_norms(cell: Cell, case: BlockCase) -> None:
+    norms_alone(cell, case)
+
+
+@blk(
+    "BLOCK-GRADIENT-POST",
+    needs=("post", "layer", "eps.zero"),
+    cases=partial(blocks.cases, placement=("post",), norm=("layer",), w=("closed", "closed_plain"), eps=(0.0,)),
+)
+def test_gradient_of_silent_sublayers_is_orthogonal_to_the_row(cell: Cell, case: BlockCase) -> None:
+    norms_alone(cell, case)
+
+
+@blk("BLOCK-GRADIENT-HIDDEN", needs=("causal",), cases=partial(blocks.cases, causal=(True,), rotary=TURNS))
+def test_later_columns_of_a_block_have_no_gradient(cell: Cell, case: BlockCase) -> None:
+    nothing_hidden(cell, case, block(case), "a column after every one with a cotangent gets nothing", kind="early")
+
+
+@blk(
+    "BLOCK-GRADIENT-HIDDEN",
+    needs=("context", "context_mask"),
+    cases=partial(blocks.cases, cross=(True,), context_mask=("random", "keys"), mask=("", "random")),
+)
+def test_hidden_columns_of_a_block_have_no_gradient(cell: Cell, case: BlockCase) -> None:
+    nothing_hidden(cell, case, block(case), "a column that no token with a cotangent sees gets nothing")
+
+
+@blk("BLOCK-GRADIENT", needs=("pre",), cases=partial(blocks.cases, placement=("pre",), **ANY_BLOCK), effort=0.2)
+def test_gradients_of_a_pre_block(cell: Cell, case: BlockCase) -> None:
+    agree(cell, case, block(case))
+
+
+@blk("BLOCK-GRADIENT", needs=("post",), cases=partial(blocks.cases, placement=("post",), **ANY_BLOCK), effort=0.2)
+def test_gradients_of_a_post_block(cell: Cell, case: BlockCase) -> None:
+    agree(cell, case, block(case))
+
+
+@decoder(
+    "MODEL-GRADIENT-CAUSAL",
+    needs=("untied",),
+    cases=partial(decoders, tied=(False,), tokens=("distinct",), pads=("",), L=(1, 2)),
+)
+def test_rows_of_later_tokens_have_no_gradient(cell: Cell, case: ModelCase) -> None:
+    nothing_hidden(cell, case, logits(case), "a token after every one with a cotangent gets nothing", kind="early")
+
+
+@decoder("MODEL-GRADIENT-UNREAD", needs=("untied",), cases=partial(decoders, tied=(False,), positions=("learned", "")))
+def test_rows_that_are_not_read_have_no_gradient(cell: Cell, case: ModelCase) -> None:
+    nothing_hidden(cell, case, logits(case), "a row that no real token reads gets nothing", kind="normal")
+
+
+@decoder("MODEL-GRADIENT-TIED", needs=("tied",), cases=partial(decoders, tied=(True,)))
+def test_tied_table_sums_both_of_its_uses(cell: Cell, case: ModelCase) -> None:
+    agree(cell, case, logits(case))
+
+
+@decoder("MODEL-GRADIENT", cases=partial(decoders, pads=("", *PADDED), tokens=("random", "same")), effort=0.2)
+def test_gradients_of_logits(cell: Cell, case: ModelCase) -> None:
+    agree(cell, case, logits(case))

@@ -1,0 +1,56 @@
+"""Backward passes of attention in other forms and orders, which the bounds of the gradients admit."""
+
+from typing import Any
+
+import numpy as np
+
+from gaugeblock.backends.numpy.arrays import Array
+from gaugeblock.conformance.mutants.handwritten import HandwrittenAttention
+from gaugeblock.conformance.unusual import correct
+from gaugeblock.spec.attention import Dims
+
+BLOCK = 2
+
+
+@correct
+class DeltaFromTheOutput(HandwrittenAttention):
+    """Weights are made again from the log-sum-exp, the row term from the output and its cotangent."""
+
+    def _weights_again(self, scores: Array, visible: Array) -> Array:
+        hidden = np.where(visible, scores, -np.inf)
+        m = np.max(hidden, axis=-1, keepdims=True, initial=-np.inf)
+        m = np.where(m == -np.inf, 0, m)
+        total = np.sum(np.exp(hidden - m), axis=-1, keepdims=True)
+        lse = np.where(total > 0, m + np.log(np.where(total > 0, total, 1)), np.inf)
+        return np.asarray(np.exp(hidden - lse))
+
+    def _row_term(self, p: Array, dp: Array, dy: Array, y: Array) -> Array:
+        return np.asarray(np.sum(dy * y, axis=-1, keepdims=True))
+
+
+@correct
+class KeyBlocksBackward(DeltaFromTheOutput):
+    """As a flash kernel goes: keys in blocks, the gradient of the queries collected from one block to the next."""
+
+    def _scores_back(self, p: Array, dp: Array, dy: Array, y: Array) -> Array:
+        delta = self._row_term(p, dp, dy, y)
+        starts = range(0, p.shape[-1], BLOCK)
+        return np.concatenate(
+            [p[..., n : n + BLOCK] * dp[..., n : n + BLOCK] - p[..., n : n + BLOCK] * delta for n in starts] or [p],
+            axis=-1,
+        )
+
+    def _over_group(self, d: Dims, g: Array) -> Array:
+        parts = g.reshape(d.B, d.K, d.H // d.K, *g.shape[2:])
+        total = np.zeros_like(parts[:, :, 0])
+        for h in reversed(range(d.H // d.K)):
+            total = total + parts[:, :, h]
+        return total
+
+
+@correct
+class ScaleOfBothRoots(HandwrittenAttention):
+    """The root of the scale is put on the cotangent of the scores twice, where it is not negative."""
+
+    def _scaled_back(self, c: Any) -> Any:
+        return np.sqrt(c) * np.sqrt(c) if c >= 0 else c
