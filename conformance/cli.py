@@ -162,3 +162,7 @@ def main() -> None:
         print(f"gaugeblock: {refusal}", file=sys.stderr)
         status = 2
     sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
