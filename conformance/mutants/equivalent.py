@@ -1,19 +1,20 @@
 """Changes of the NumPy backend that no check of a MUST clause can notice; each with the reason."""
 
+import ast
 from collections.abc import Mapping
 
+from gaugeblock.conformance.mutants.ast_mutation import Mutation, is_asarray
+
+NO_NUMBERS = "no floating-point numbers that it would change pass there"
 ARRAY = "the value is an array already; asarray is for the type checker"
-WIDENED = "the other factor is float32, and NumPy widens a half-precision factor to that, exactly"
+WIDENED = "the other number is float32, and NumPy widens one in half precision to that, exactly"
+NAMED = "NumPy takes the name of a dtype for the dtype, also that of bfloat16, which ml_dtypes registers"
+WORDING = "both are held to the same rule; only the wording of the refusal differs"
+REFUSED = "positions are integers; others are refused, whatever their values"
 WEAK = "a Python number takes the dtype of the array, rounded to it as before"
-SHOULD = "only a SHOULD clause forbids it: a weight of one element, which broadcasts, is noted and not failed"
 
 # (module, statement before, statement after) -> why
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
-    (
-        "normalization",
-        "return None if x is None else x.shape",
-        "return None",
-    ): SHOULD,
     (
         "normalization",
         "return np.asarray(1 / np.sqrt(variance + variance.dtype.type(eps)))",
@@ -31,14 +32,89 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     ): "the gain is the weight, and " + WIDENED,
     (
         "normalization",
-        "return np.asarray(np.mean(x * x, axis=-1, keepdims=True))",
-        "return np.mean(x * x, axis=-1, keepdims=True)",
-    ): ARRAY,
-    (
-        "normalization",
         "return upcast(weight)",
         "return weight",
     ): WIDENED,
+    (
+        "normalization",
+        "dims(x.shape, _shape(weight), _shape(bias), method='layer_norm')",
+        "dims(x.shape, _shape(bias), _shape(weight), method='layer_norm')",
+    ): WORDING,
+    (
+        "normalization",
+        "dtypes(x.dtype.name, _dtype(weight), _dtype(bias), method='layer_norm')",
+        "dtypes(x.dtype.name, _dtype(bias), _dtype(weight), method='layer_norm')",
+    ): WORDING,
+    (
+        "normalization",
+        "return scaled if bias is None else scaled + upcast(bias)",
+        "return scaled if bias is None else scaled + bias",
+    ): WIDENED,
+    (
+        "normalization",
+        "return np.asarray(1 / np.sqrt(mean_square + mean_square.dtype.type(eps)))",
+        "return np.asarray(1 / np.sqrt(mean_square + eps))",
+    ): WEAK,
+    (
+        "positions",
+        "return np.dtype(ml_dtypes.bfloat16 if dtype == 'bfloat16' else dtype)",
+        "return ml_dtypes.bfloat16 if dtype == 'bfloat16' else dtype",
+    ): NAMED,
+    (
+        "positions",
+        "return np.dtype(ml_dtypes.bfloat16 if dtype == 'bfloat16' else dtype)",
+        "return np.dtype(dtype)",
+    ): NAMED,
+    (
+        "positions",
+        "return round_once(self._pe_table(angles), _named(dtype))",
+        "return round_once(self._pe_table(angles), dtype)",
+    ): NAMED,
+    (
+        "positions",
+        "return round_once(self._alibi_slopes(n_heads), _named(dtype))",
+        "return round_once(self._alibi_slopes(n_heads), dtype)",
+    ): NAMED,
+    (
+        "positions",
+        "return round_once(self._alibi_product(self._alibi_slopes(n_heads), distances), _named(dtype))",
+        "return round_once(self._alibi_product(self._alibi_slopes(n_heads), distances), dtype)",
+    ): NAMED,
+    (
+        "positions",
+        "return np.asarray(float(base) ** (-2 * pairs / dim))",
+        "return np.asarray(base ** (-2 * pairs / dim))",
+    ): "a whole number as base becomes a float in the power, exactly",
+    (
+        "positions",
+        "query = (query_positions.shape, query_positions.dtype.name, query_positions)",
+        "query = _scaled((query_positions.shape, query_positions.dtype.name, query_positions), 1.001)",
+    ): REFUSED,
+    (
+        "positions",
+        "query = (query_positions.shape, query_positions.dtype.name, query_positions)",
+        "query = _scaled((query_positions.shape, query_positions.dtype.name, query_positions), 0.99)",
+    ): REFUSED,
+    (
+        "positions",
+        "key = (key_positions.shape, key_positions.dtype.name, key_positions)",
+        "key = _scaled((key_positions.shape, key_positions.dtype.name, key_positions), 1.001)",
+    ): REFUSED,
+    (
+        "positions",
+        "key = (key_positions.shape, key_positions.dtype.name, key_positions)",
+        "key = _scaled((key_positions.shape, key_positions.dtype.name, key_positions), 0.99)",
+    ): REFUSED,
+    (
+        "positions",
+        "rules.alibi_bias(n_heads, query, key, dtype)",
+        "rules.alibi_bias(n_heads, key, query, dtype)",
+    ): WORDING,
+    (
+        "positions",
+        "return np.asarray(np.abs(np.atleast_2d(query)[:, None, :, None] - np.atleast_2d(key)[:, None, None, :]))",
+        "return np.asarray(np.abs(np.atleast_2d(key)[:, None, None, :] - np.atleast_2d(query)[:, None, :, None]))",
+    ): "the distance is the same in either direction",
     (
         "attention",
         "return None if x is None else x.shape",
@@ -75,3 +151,34 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "grouped = weights.reshape(d.B, d.K, d.T, d.H // d.K, d.S)",
     ): "rows of weights are mixed one by one, and the order in memory is the same",
 }
+
+
+def excuse(module: str, mutation: Mutation, *, arrays: bool) -> str:
+    """Why no check can notice a change, "" where one might.
+
+    arrays says that all that becomes an array on the line is one already.
+    """
+    if arrays and mutation.kind == "call dropped" and _without_asarray(mutation):
+        return ARRAY
+    return EQUIVALENT.get((module, mutation.before, mutation.after), "")
+
+
+def _without_asarray(mutation: Mutation) -> bool:
+    """Whether the change is that np.asarray is left out."""
+    try:
+        before, after = ast.parse(mutation.before), ast.parse(mutation.after)
+    except SyntaxError:  # the head of a statement that holds others
+        return False
+    count = sum(map(is_asarray, ast.walk(before))) - sum(map(is_asarray, ast.walk(after)))
+    return count == 1 and ast.dump(_bare(before)) == ast.dump(_bare(after))
+
+
+def _bare(tree: ast.AST) -> ast.AST:
+    """The same without any np.asarray of one argument."""
+    return _Bare().visit(tree)
+
+
+class _Bare(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        return node.args[0] if is_asarray(node) else node
