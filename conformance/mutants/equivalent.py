@@ -11,6 +11,9 @@ WIDENED = "the other number is float32, and NumPy widens one in half precision t
 NAMED = "NumPy takes the name of a dtype for the dtype, also that of bfloat16, which ml_dtypes registers"
 WORDING = "both are held to the same rule; only the wording of the refusal differs"
 REFUSED = "positions are integers; others are refused, whatever their values"
+ORDER = "max and min do not ask for the order of their arguments"
+KEPT = "the ramp then begins behind the last pair, and no pair is divided"
+STEP = "pairs have whole indices, and either ramp is a step between the first and the second"
 WEAK = "a Python number takes the dtype of the array, rounded to it as before"
 
 # (module, statement before, statement after) -> why
@@ -116,20 +119,85 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "return np.asarray(np.abs(np.atleast_2d(key)[:, None, None, :] - np.atleast_2d(query)[:, None, :, None]))",
     ): "the distance is the same in either direction",
     (
-        "attention",
-        "return None if x is None else x.shape",
-        "return None",
-    ): "a mask or bias of a wrong shape is refused by NumPy itself, by another exception; or broadcasts, as given",
+        "rotary",
+        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
+        "low, high = (min(max(low, 0), d.R), min(max(high, 0), d.R - 1))",
+    ): KEPT,
+    (
+        "rotary",
+        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
+        "low, high = (min(max(low, 0), d.R - 2), min(max(high, 0), d.R - 1))",
+    ): KEPT,
+    (
+        "rotary",
+        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
+        "low, high = (min(max(low, 0), d.R - 0), min(max(high, 0), d.R - 1))",
+    ): KEPT,
+    (
+        "rotary",
+        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
+        "low, high = (min(max(low, 0), d.R + 1), min(max(high, 0), d.R - 1))",
+    ): KEPT,
+    (
+        "rotary",
+        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
+        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 1), d.R - 1))",
+    ): STEP,
+    (
+        "rotary",
+        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
+        "low, high = (min(max(low, 0), d.R - 1), min(max(high, -1), d.R - 1))",
+    ): STEP,
+    (
+        "rotary",
+        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.001)",
+        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.001001)",
+    ): STEP,
+    (
+        "rotary",
+        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.001)",
+        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.00099)",
+    ): STEP,
+    (
+        "rotary",
+        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.001)",
+        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.002)",
+    ): STEP,
+    (
+        "rotary",
+        "return np.asarray(np.clip(ramp, 0, 1))",
+        "return np.asarray(np.clip(0, ramp, 1))",
+    ): ORDER,
+    (
+        "rotary",
+        "return np.clip((s.high - turns) / (s.high - s.low), 0, 1)",
+        "return np.clip(0, (s.high - turns) / (s.high - s.low), 1)",
+    ): ORDER,
+    (
+        "rotary",
+        "return 0.1 * log(scaling.factor) + 1 if scaling.factor > 1 else 1.0",
+        "return 0.1 * log(scaling.factor) + 1 if scaling.factor >= 1 else 1.0",
+    ): "the logarithm of 1 is 0",
     (
         "attention",
-        "d = dims(q.shape, k.shape, v.shape, mask=_shape(mask), bias=_shape(bias))",
-        "d = dims(q.shape, k.shape, v.shape, mask=_shape(mask))",
-    ): "a bias of a wrong shape is refused by NumPy itself, by another exception; or broadcasts, as given",
+        "scores = self._scores(d, upcast(q), upcast(k), self._scale(d, scale))",
+        "scores = self._scores(d, upcast(q), k, self._scale(d, scale))",
+    ): WIDENED,
+    (
+        "attention",
+        "return round_once(self._mix(d, weights, upcast(v)), q.dtype)",
+        "return round_once(self._mix(d, weights, v), q.dtype)",
+    ): WIDENED,
+    (
+        "attention",
+        "return scores if bias is None else scores + upcast(bias)",
+        "return scores if bias is None else scores + bias",
+    ): WIDENED,
     (
         "attention",
         "dtypes(q.dtype.name, k.dtype.name, v.dtype.name, mask=_dtype(mask), bias=_dtype(bias))",
         "dtypes(k.dtype.name, q.dtype.name, v.dtype.name, mask=_dtype(mask), bias=_dtype(bias))",
-    ): "the two must be equal in either order; the wording of the refusal differs",
+    ): WORDING,
     (
         "attention",
         "return float(1 / np.sqrt(d.D)) if scale is None else float(scale)",
@@ -160,25 +228,42 @@ def excuse(module: str, mutation: Mutation, *, arrays: bool) -> str:
     """
     if arrays and mutation.kind == "call dropped" and _without_asarray(mutation):
         return ARRAY
+    if mutation.kind == "arguments swapped" and _in_other_order(mutation):
+        return ORDER
     return EQUIVALENT.get((module, mutation.before, mutation.after), "")
+
+
+def _in_other_order(mutation: Mutation) -> bool:
+    """Whether the change is that arguments of max or min stand in another order."""
+    before, after = (_parsed(text) for text in (mutation.before, mutation.after))
+    return ast.dump(_Sorted().visit(before)) == ast.dump(_Sorted().visit(after))
 
 
 def _without_asarray(mutation: Mutation) -> bool:
     """Whether the change is that np.asarray is left out."""
-    try:
-        before, after = ast.parse(mutation.before), ast.parse(mutation.after)
-    except SyntaxError:  # the head of a statement that holds others
-        return False
+    before, after = (_parsed(text) for text in (mutation.before, mutation.after))
     count = sum(map(is_asarray, ast.walk(before))) - sum(map(is_asarray, ast.walk(after)))
-    return count == 1 and ast.dump(_bare(before)) == ast.dump(_bare(after))
+    return count == 1 and ast.dump(_Bare().visit(before)) == ast.dump(_Bare().visit(after))
 
 
-def _bare(tree: ast.AST) -> ast.AST:
-    """The same without any np.asarray of one argument."""
-    return _Bare().visit(tree)
+def _parsed(text: str) -> ast.Module:
+    """A statement; the head of one that holds others with nothing in it."""
+    return ast.parse(f"{text} pass" if text.endswith(":") else text)
 
 
 class _Bare(ast.NodeTransformer):
+    """Leaves out every np.asarray of one argument."""
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         return node.args[0] if is_asarray(node) else node
+
+
+class _Sorted(ast.NodeTransformer):
+    """Puts the arguments of max and min in order."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if ast.unparse(node.func) in ("max", "min") and not node.keywords:
+            node.args.sort(key=ast.unparse)
+        return node

@@ -47,8 +47,8 @@ TIMEOUT = 60.0
 class Found:
     """A generic mutant and what became of it.
 
-    fate is killed, timeout, noted (a clause of kind SHOULD), equivalent or survives; by the check and dtype that killed,
-    the note, or why it is equivalent.
+    fate is killed, timeout, noted, equivalent or survives; by the check and dtype that killed, the note (of a clause of
+    kind SHOULD), or why it is equivalent.
     """
 
     file: str
@@ -110,11 +110,8 @@ def sample(module: str, count: int | None, seed: int) -> list[Mutation]:
     return [found[n] for n in chosen]
 
 
-def survey(
-    module: str, chosen: Sequence[Mutation], *, profile: str = "default", jobs: int = 1, timeout: float = TIMEOUT
-) -> Iterator[Found]:
-    """What becomes of each mutation, as it comes."""
-    trial = Trial(module, reach(module, NOTICED_BY.get(module, (module,)), profile), profile, timeout)
+def survey(trial: "Trial", chosen: Sequence[Mutation], *, jobs: int = 1) -> Iterator[Found]:
+    """What becomes of each mutation of a file, as it comes."""
     if jobs <= 1:
         yield from map(trial, chosen)
         return
@@ -129,6 +126,14 @@ def _take(trial: "Trial") -> None:
 
 def _taken(mutation: Mutation) -> Found:
     return _trial(mutation)
+
+
+def trial(module: str, profile: str = "default", timeout: float = TIMEOUT) -> "Trial":
+    """The checks that the mutants of a file will meet.
+
+    Raises ConfigError if the NumPy backend has no such module.
+    """
+    return Trial(module, reach(module, NOTICED_BY.get(module, (module,)), profile), profile, timeout)
 
 
 @dataclass
