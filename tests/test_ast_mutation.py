@@ -87,7 +87,7 @@ def test_a_changed_backend_stands_beside_the_right_one() -> None:
 
 @pytest.fixture(scope="module")
 def learned() -> Reach:
-    return reach("positions", ("positions",), "quick")
+    return reach({"positions": ("positions",)}, "quick")["positions"]
 
 
 def one(after: str) -> Mutation:

@@ -128,12 +128,13 @@ def _taken(mutation: Mutation) -> Found:
     return _trial(mutation)
 
 
-def trial(module: str, profile: str = "default", timeout: float = TIMEOUT) -> "Trial":
-    """The checks that the mutants of a file will meet.
+def trials(modules: Sequence[str], profile: str = "default", timeout: float = TIMEOUT) -> list["Trial"]:
+    """The checks that the mutants of each file will meet.
 
     Raises ConfigError if the NumPy backend has no such module.
     """
-    return Trial(module, reach(module, NOTICED_BY.get(module, (module,)), profile), profile, timeout)
+    reached = reach({module: NOTICED_BY.get(module, (module,)) for module in modules}, profile)
+    return [Trial(module, reached[module], profile, timeout) for module in modules]
 
 
 @dataclass
@@ -174,6 +175,8 @@ class Trial:
             try:
                 with _limit(self.timeout):
                     killed, notes = self._tried(visit, make)
+            except Exception as error:  # the check itself breaks on it
+                return "killed", f"{visit.check} {visit.dtype} raised {type(error).__name__}"
             except TooLong:
                 return "timeout", f"{visit.check} {visit.dtype} ran longer than {self.timeout:.0f} s"
             self.odds.note(mutation.line, visit, killed)

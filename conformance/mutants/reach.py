@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from gaugeblock.conformance.checks import Plan, registry, run
+from gaugeblock.conformance.checks import Check, Plan, registry, run
 from gaugeblock.conformance.mutants.ast_mutation import CONVERTED, DEMOTED, FACTORS, PASSED, REACHED, SCALED, probed
-from gaugeblock.conformance.mutants.swapped import changed, demoted, path, scaled
+from gaugeblock.conformance.mutants.swapped import demoted, path, scaled, swapped
 from gaugeblock.conformance.selection import of_backend
+from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.precision import HALF
 
 DTYPES = ("float32", "float64", *HALF)
@@ -64,6 +65,10 @@ class _Probe:
             self.converted.add(line)
         return x
 
+    def found(self, visits: Mapping[int, Sequence[Visit]], seconds: float) -> Reach:
+        numbers = {line: frozenset(helpers) for line, helpers in self.numbers.items()}
+        return Reach(dict(visits), numbers, frozenset(self.converted), seconds)
+
 
 CHANGES: Sequence[tuple[str, Callable[[Any], Any]]] = (
     *((SCALED, partial(scaled, factor=factor)) for factor in FACTORS[:2]),
@@ -77,20 +82,31 @@ def _same(x: Any, y: Any) -> bool:
     return x is y or not isinstance(x, float | np.ndarray | np.generic) or bool(np.array_equal(x, y, equal_nan=True))
 
 
-def reach(module: str, components: Sequence[str], profile: str = "default") -> Reach:
-    """Run the checks of some components once on a backend that tells where it passes.
+def reach(modules: Mapping[str, Sequence[str]], profile: str = "default") -> Mapping[str, Reach]:
+    """Run checks once on a backend that tells where it passes; what they do in each module.
 
+    modules names the components of the checks that count for each.
     Raises ConfigError if the NumPy backend has no such module.
     """
-    probe, visits, begun = _Probe(), defaultdict[int, list[Visit]](list), process_time()
-    make = changed(module, probed(path(module).read_text(encoding="utf-8")), probe.helpers())
+    probes = {module: _Probe() for module in modules}
+    text = {module: probed(path(module).read_text(encoding="utf-8")) for module in modules}
+    make = swapped({module: (text[module], probe.helpers()) for module, probe in probes.items()})
+    components = {component for counted in modules.values() for component in counted}
+    visits = {module: defaultdict[int, list[Visit]](list) for module in modules}
+    begun = process_time()
     for check in [c for c in registry().values() if c.component in components and of_backend(c, make())]:
         for dtype in DTYPES:
-            probe.reached.clear()
-            start = process_time()
-            notes = run(check, make(), dtype, Plan(profile, shrink=False)).notes
-            visit = Visit(check.name, dtype, process_time() - start, frozenset(notes))
-            for line in probe.reached:
-                visits[line].append(visit)
-    numbers = {line: frozenset(helpers) for line, helpers in probe.numbers.items()}
-    return Reach(dict(visits), numbers, frozenset(probe.converted), process_time() - begun)
+            visit = _visit(check, make, dtype, profile, list(probes.values()))
+            for module in (m for m, counted in modules.items() if check.component in counted):
+                for line in probes[module].reached:
+                    visits[module][line].append(visit)
+    seconds = (process_time() - begun) / len(modules)
+    return {module: probe.found(visits[module], seconds) for module, probe in probes.items()}
+
+
+def _visit(check: Check, make: type[Backend], dtype: str, profile: str, probes: Sequence[_Probe]) -> Visit:
+    for probe in probes:
+        probe.reached.clear()
+    start = process_time()
+    notes = run(check, make(), dtype, Plan(profile, shrink=False)).notes
+    return Visit(check.name, dtype, process_time() - start, frozenset(notes))

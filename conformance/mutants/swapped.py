@@ -32,14 +32,19 @@ def path(module: str) -> Path:
     return Path(spec.origin)
 
 
-def changed(module: str, source: str, helpers: Mapping[str, Any] | None = None) -> type[Backend]:
-    """The NumPy backend with another source for one of its modules; the backend itself stays as it is.
+def changed(module: str, source: str) -> type[Backend]:
+    """The NumPy backend with another source for one of its modules, which may use the functions that scale and demote.
 
-    The source may use the helpers: those that scale and demote where none are given.
+    The backend itself stays as it is.
     """
+    return swapped({module: (source, HELPERS)})
+
+
+def swapped(sources: Mapping[str, tuple[str, Mapping[str, Any]]]) -> type[Backend]:
+    """The NumPy backend with other sources for some of its modules, and the names that each may use besides."""
     kept = {name: held for name, held in sys.modules.items() if name == PACKAGE or name.startswith(f"{PACKAGE}.")}
     parent = import_module(PACKAGE.rpartition(".")[0])
-    finder = _Finder(f"{PACKAGE}.{module}", source, HELPERS if helpers is None else helpers)
+    finder = _Finder({f"{PACKAGE}.{module}": given for module, given in sources.items()})
     before = getattr(parent, "numpy", None)
     for name in kept:
         del sys.modules[name]
@@ -57,20 +62,21 @@ def changed(module: str, source: str, helpers: Mapping[str, Any] | None = None) 
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Loads one module from a text."""
+    """Loads modules from texts."""
 
-    def __init__(self, name: str, source: str, helpers: Mapping[str, Any]) -> None:
-        self.name, self.source, self.helpers = name, source, helpers
+    def __init__(self, sources: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+        self.sources = sources
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        return spec_from_loader(fullname, self) if fullname == self.name else None
+        return spec_from_loader(fullname, self) if fullname in self.sources else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        vars(module).update(self.helpers)
-        exec(compile(self.source, f"<mutant of {self.name}>", "exec"), vars(module))
+        source, helpers = self.sources[module.__name__]
+        vars(module).update(helpers)
+        exec(compile(source, f"<changed {module.__name__}>", "exec"), vars(module))
 
 
 def scaled(x: Any, factor: float) -> Any:

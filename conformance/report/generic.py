@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from gaugeblock.conformance.mutants.generic import TIMEOUT, Found, sample, survey, trial
+from gaugeblock.conformance.mutants.generic import TIMEOUT, Found, sample, survey, trials
 from gaugeblock.conformance.mutants.tally import Tally, table, tally, write
 from gaugeblock.conformance.report.mutants import ONE_THREAD
 
@@ -41,14 +41,14 @@ def report(request: Request, console: Console) -> int:
     jobs = request.jobs or os.cpu_count() or 1
     found: list[Found] = []
     tallies: list[Tally] = []
-    for module, tried in chosen.items():
-        judge, mine = trial(module, request.profile, request.timeout), []
-        for one in survey(judge, tried, jobs=jobs):
+    for trial in trials(list(chosen), request.profile, request.timeout):
+        mine = []
+        for one in survey(trial, chosen[trial.module], jobs=jobs):
             mine.append(one)
             if one.fate == "survives":
                 console.print(escape(f"{one.file}:{one.line}  {one.kind}\n{one.diff}\n"), highlight=False)
-        seconds = judge.reach.seconds + sum(one.seconds for one in mine)
-        tallies.append(tally(module, request.seed, mine, seconds))
+        seconds = trial.reach.seconds + sum(one.seconds for one in mine)
+        tallies.append(tally(trial.module, request.seed, mine, seconds))
         found += mine
     console.print(table(tallies), highlight=False, markup=False)
     if request.out:
