@@ -120,13 +120,16 @@ def mutate(
     seed: Annotated[int, typer.Option(help="Draw others.")] = 0,
     profile: Annotated[str, typer.Option(help="quick, default or thorough.")] = "default",
     jobs: Jobs = None,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Longest time for one mutant.")] = 120.0,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Write the record there.")] = None,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Longest time for one check.")] = 60.0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Write every mutant there.")] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Renew the counts of these modules there.")
+    ] = None,
 ) -> None:
     """Change the NumPy backend in one place at a time, and show the changes that no check notices."""
     from gaugeblock.conformance.report.generic import Request, report
 
-    raise typer.Exit(report(Request(modules, sample, seed, profile, jobs, timeout, out), _console()))
+    raise typer.Exit(report(Request(modules, sample, seed, profile, jobs, timeout, out, record), _console()))
 
 
 @app.command()

@@ -19,6 +19,7 @@ from gaugeblock.conformance.refusals.attention import malformed, meaningless_cap
 from gaugeblock.conformance.strategies.attention import (
     ANY_QK,
     BATCHED,
+    FAR_OUT,
     GROUPED,
     LONG,
     NO_BATCH,
@@ -165,7 +166,8 @@ def test_inputs_are_never_written(cell: Cell, case: Case) -> None:
 
 @attn(
     "ATTN-LARGE-LOGITS",
-    cases=partial(cases, sizes=LONG, qk=("winner", "high", "deep"), mask=("", "random"), causal=(False, True)),
+    cases=partial(cases, sizes=LONG, qk=FAR_OUT, mask=("", "random"), causal=(False, True)),
+    effort=1.5,
 )
 def test_large_logits(cell: Cell, case: Case) -> None:
     cell.judge(case)

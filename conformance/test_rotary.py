@@ -230,8 +230,12 @@ def test_ntk_scaling(cell: Cell, case: Case) -> None:
 @rope(
     "ROPE-YARN",
     needs=("scaling", "scaling.yarn"),
-    cases=partial(cases, scaling=("yarn4", "yarn8", "yarn-long", "yarn1"), base=BASES[:3]),
-    effort=1.5,
+    cases=partial(
+        cases,
+        scaling=("yarn4", "yarn8", "yarn-long", "yarn1", "yarn-short", "yarn-wide", "yarn-step"),
+        base=BASES[:3],
+    ),
+    effort=3,
 )
 def test_yarn_scaling(cell: Cell, case: Case) -> None:
     cell.judge(case)
@@ -250,8 +254,11 @@ def test_yarn_ramp_between_pairs(cell: Cell, case: Case) -> None:
     "ROPE-YARN-MAGNITUDE",
     needs=("scaling", "scaling.yarn"),
     cases=partial(
-        cases, x=("normal",), scaling=("yarn4", "yarn8", "yarn-long", "yarn1", "yarn-factor", "yarn-factor1")
+        cases,
+        x=("normal",),
+        scaling=("yarn4", "yarn8", "yarn-long", "yarn1", "yarn1.5", "yarn0.5", "yarn-factor", "yarn-factor1"),
     ),
+    effort=1.3,
 )
 def test_yarn_lengthens_every_pair(cell: Cell, case: Case) -> None:
     norms_kept(cell, case)

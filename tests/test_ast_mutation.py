@@ -2,13 +2,17 @@
 
 import ast
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gaugeblock.backends.numpy import NumpyBackend
-from gaugeblock.conformance.mutants.ast_mutation import mutations
-from gaugeblock.conformance.mutants.equivalent import EQUIVALENT
-from gaugeblock.conformance.mutants.generic import changed, judged, path, sample
+from gaugeblock.conformance.mutants.ast_mutation import Mutation, mutations, probed
+from gaugeblock.conformance.mutants.equivalent import EQUIVALENT, NO_NUMBERS, excuse
+from gaugeblock.conformance.mutants.generic import FILES, Odds, Trial, sample
+from gaugeblock.conformance.mutants.reach import Reach, Visit, reach
+from gaugeblock.conformance.mutants.swapped import PACKAGE, changed, path
 from gaugeblock.spec.errors import ConfigError
 
 SOURCE = '''
@@ -16,6 +20,9 @@ def f(x, y: int = 3):
     """Not 1.5 this."""
     if x < 2 and not y:
         raise ValueError("not 7 this")
+    match y:
+        case 1:
+            return np.asarray(x)
     return g(x - y, axis=-1) * 0.5
 '''
 
@@ -37,6 +44,8 @@ def f(x, y: int = 3):
         ("constant", "return g(x - y, axis=-1) * -0.5"),
         ("result scaled", "return _scaled(g(x - y, axis=-1) * 0.5, 0.99)"),
         ("result demoted", "return _demoted(g(x - y, axis=-1) * 0.5)"),
+        ("call dropped", "return x"),
+        ("default", "def f(x, y: int=4):"),
     ],
 )
 def test_a_change_is_made(kind: str, after: str) -> None:
@@ -46,9 +55,19 @@ def test_a_change_is_made(kind: str, after: str) -> None:
 def test_changes_differ_and_spare_what_is_said() -> None:
     found = mutations(SOURCE)
     assert len({m.source for m in found}) == len(found)
-    assert all("this" in m.source and "y: int=3" in m.source and m.source.count("this") == 2 for m in found)
+    assert all(m.source.count("this") == 2 for m in found)
+    assert all("y: int=3" in m.source for m in found if m.kind != "default")
     assert all(ast.parse(m.source) for m in found)
-    assert {m.line for m in found} == {4, 6}
+    assert {m.line for m in found} == {2, 4, 8, 9}
+
+
+def test_a_probe_tells_what_happens_and_changes_nothing() -> None:
+    lines: list[int] = []
+    helpers = {"_reached": lines.append, "_passed": lambda x, line: x, "_converted": lambda x, line: x}
+    scope = {"g": lambda x, axis: x, "np": np, **helpers}
+    exec(probed(SOURCE), scope)
+    assert scope["f"](5, 3) == 1.0 and lines == [2, 4, 6, 9]  # type: ignore[operator]
+    assert scope["f"](5, 1) == 5 and lines[4:] == [2, 4, 6, 8]  # type: ignore[operator]
 
 
 def test_a_sample_is_the_same_for_a_seed() -> None:
@@ -60,19 +79,73 @@ def test_a_sample_is_the_same_for_a_seed() -> None:
 
 def test_a_changed_backend_stands_beside_the_right_one() -> None:
     source = path("normalization").read_text(encoding="utf-8").replace("1 / np.sqrt(", "2 / np.sqrt(")
-    x = NumpyBackend().asarray(__import__("numpy").ones((1, 4), "float32"))
+    x = NumpyBackend().asarray(np.ones((1, 4), "float32"))
     wrong, right = changed("normalization", source)(), NumpyBackend()
     assert wrong.rms_norm(x, None, eps=0.0)[0, 0] == 2 * right.rms_norm(x, None, eps=0.0)[0, 0]  # type: ignore[attr-defined]
-    assert sys.modules["gaugeblock.backends.numpy"].NumpyBackend is NumpyBackend
+    assert sys.modules[PACKAGE].NumpyBackend is NumpyBackend
 
 
-def test_a_change_is_judged() -> None:
-    found = {m.after: m for m in sample("normalization", None, 0)}
-    square = "return np.asarray(1 / np.sqrt(mean_square - mean_square.dtype.type(eps)))"
-    killed = judged("normalization", found[square], "quick")
+@pytest.fixture(scope="module")
+def learned() -> Reach:
+    return reach({"positions": ("positions",)}, "quick")["positions"]
+
+
+def one(after: str) -> Mutation:
+    return next(m for m in sample("positions", None, 0) if m.after == after)
+
+
+def test_a_change_is_judged_by_the_checks_that_come_there(learned: Reach) -> None:
+    lookup = one("return _scaled(np.asarray(table[positions]), 0.99)")
+    names = {visit.check for visit in learned.visits[lookup.line]}
+    assert "learned_formula" in names and not any("alibi" in name for name in names)
+    killed = Trial("positions", learned, "quick")(lookup)
     assert killed.fate == "killed" and killed.by and killed.diff.count("\n") == 1
-    widened = judged("normalization", found["return weight"], "quick")
-    assert widened.fate == "equivalent" and "widens" in widened.by
+
+
+def test_what_is_not_noticed_is_excused_or_survives(learned: Reach) -> None:
+    trial = Trial("positions", learned, "quick")
+    assert trial(one("return table[positions]")).fate == "equivalent"
+    nowhere = Trial("positions", Reach({}, {}, frozenset()), "quick")
+    assert nowhere(one("return _scaled(np.asarray(table[positions]), 0.99)")).by == "no check comes there"
+
+
+def test_a_result_without_numbers_cannot_be_scaled() -> None:
+    made = Mutation("result scaled", 7, "return x", "return _scaled(x, 0.99)", "")
+    visits = {7: [Visit("formula", "float32", 0.1, frozenset())]}
+    assert Trial("attention", Reach(visits, {}, frozenset())).__call__(made).by == NO_NUMBERS
+
+
+def test_asarray_of_an_array_may_be_dropped() -> None:
+    dropped = Mutation("call dropped", 1, "return np.asarray(f(np.asarray(x)))", "return np.asarray(f(x))", "")
+    assert excuse("attention", dropped, arrays=True) and not excuse("attention", dropped, arrays=False)
+    assert not excuse("attention", replace(dropped, after="return np.asarray(f(np.asarray(y)))"), arrays=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("x = min(max(a, 0), b)", "x = min(max(0, a), b)", True),
+        ("x = min(max(a, 0), b)", "x = min(b, max(a, 0))", True),
+        ("x = f(max(a, 0), b)", "x = f(b, max(a, 0))", False),
+        ("if max(a, b) > f(a, b):", "if max(a, b) > f(b, a):", False),
+    ],
+)
+def test_arguments_of_max_and_min_may_be_swapped(before: str, after: str, same: bool) -> None:
+    assert bool(excuse("rotary", Mutation("arguments swapped", 1, before, after, ""), arrays=True)) is same
+
+
+def test_what_kills_most_in_a_second_comes_first() -> None:
+    odds, visits = Odds(), [Visit(name, "float32", s, frozenset()) for name, s in (("a", 0.1), ("b", 0.2), ("c", 0.3))]
+    assert odds.ordered(1, visits) == visits
+    odds.note(1, visits[2], killed=True)
+    assert [visit.check for visit in odds.ordered(1, visits)] == ["c", "a", "b"]
+    odds.note(2, visits[0], killed=False)
+    assert [visit.check for visit in odds.ordered(2, visits)] == ["c", "b", "a"]
+
+
+def test_every_file_of_the_backend_is_swept() -> None:
+    folder = path("arrays").parent
+    assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == set(FILES)
 
 
 def test_the_equivalent_changes_are_still_possible() -> None:

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from gaugeblock.conformance.strategies.attention import ANY_QK, ANY_V, POOL, AttentionCase
+from gaugeblock.conformance.strategies.attention import ANY_QK, ANY_V, FAR_OUT, POOL, AttentionCase
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import FLOAT16, FLOAT32, FLOAT64, FORMATS, HALF, Contract, Format, Level
 from gaugeblock.spec.reference.attention import attention, by_route, scores
@@ -18,7 +18,7 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 SMALL = [d for d in POOL if d.B * d.H * d.T * d.S * d.D < 3000]
 
 
-def some_cases(qk: tuple[str, ...] = (*ANY_QK, "winner", "high", "deep")) -> Iterator[AttentionCase]:
+def some_cases(qk: tuple[str, ...] = (*ANY_QK, *FAR_OUT)) -> Iterator[AttentionCase]:
     for seed, recipe in enumerate(qk):
         for n, d in enumerate(SMALL):
             v = ANY_V[(seed + n) % len(ANY_V)]

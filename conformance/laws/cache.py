@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.laws import whole_number
 from gaugeblock.conformance.laws.cache_driver import Driver, Plain
 from gaugeblock.conformance.refusals import offers, stands_for
 from gaugeblock.conformance.refusals.cache import STARTED, MalformedCache
@@ -143,7 +144,7 @@ def bytes_at_least(cell: Cell, case: CacheCase) -> None:
     """The bytes are at least those of the tokens that are held; a cache of fixed capacity has those of its capacity."""
     driver = Driver(cell, case, LAW)
     driver.follow(case.steps())
-    got = driver.ask("cache_nbytes", driver.cache)
+    got = whole_number(cell, case, "cache_nbytes", driver.ask("cache_nbytes", driver.cache), "CACHE-BYTES")
     least, full = (
         cache_bytes(
             layers=case.L,

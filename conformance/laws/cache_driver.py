@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.laws import whole_number
 from gaugeblock.conformance.mistakes.cache import likely
 from gaugeblock.conformance.refusals import offers
 from gaugeblock.conformance.strategies.cache import CacheCase, Step
@@ -144,7 +145,8 @@ class Driver:
         """cache_length is the length that every layer has reached."""
         if not offers(self.cell, "layers.apart") and len({k.shape[2] for k in self.plain.keys}) > 1:
             return
-        got, want = self.ask("cache_length", self.cache), self.plain.length
+        told, want = self.ask("cache_length", self.cache), self.plain.length
+        got = whole_number(self.cell, self.case, "cache_length", told, "CACHE-LENGTH")
         self.cell.tally.judged += 1
         if got != want:
             self.read()  # where the tokens are wrong too, that is what there is to say

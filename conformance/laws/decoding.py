@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from gaugeblock.conformance.cell import REPEATS, Cell
+from gaugeblock.conformance.laws import whole_number
 from gaugeblock.conformance.laws.decoding_driver import Session
 from gaugeblock.conformance.refusals import stands_for
 from gaugeblock.conformance.strategies.decoding import DecodeCase, Op
@@ -135,7 +136,8 @@ def counts_bytes(cell: Cell, case: DecodeCase) -> None:
             continue
         widths = {"kv_heads": case.K, "key_width": case.D, "value_width": case.E}
         least = cache_bytes(layers=case.L, batch=B, length=length, dtype=cell.dtype, **widths)
-        got = session.ask(lambda: backend.cache_nbytes(session.cache))
+        told = session.ask(lambda: backend.cache_nbytes(session.cache))
+        got = whole_number(cell, case, "cache_nbytes", told, "CACHE-BYTES")
         cell.tally.judged += 1
         if got < least:
             raise cell.fail(f"cache_nbytes must be at least {least}, got {got}", case, clause="CACHE-BYTES")

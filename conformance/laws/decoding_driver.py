@@ -9,6 +9,7 @@ import numpy as np
 
 from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.laws import whole_number
 from gaugeblock.conformance.laws.compositions import CLAUSES, steps_hold
 from gaugeblock.conformance.strategies.compositions import weights_of
 from gaugeblock.conformance.strategies.decoding import DecodeCase, Op, memory_of
@@ -223,7 +224,8 @@ class Session:
                 problem = "logits that were handed out have changed"
                 raise self.cell.fail(problem, self.case, clause="MODEL-HANDED-OUT", inputs=self.inputs)
         backend: Any = self.cell.backend
-        length = self.ask(lambda: backend.cache_length(self.cache))
+        told = self.ask(lambda: backend.cache_length(self.cache))
+        length = whole_number(self.cell, self.case, "cache_length", told, self.clause)
         if length != self.history.ids.shape[1]:
             problem = f"cache_length must be {self.history.ids.shape[1]}, got {length}"
             raise self.cell.fail(problem, self.case, clause=self.clause, inputs=self.inputs)

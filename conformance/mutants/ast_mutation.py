@@ -4,6 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeGuard
 
 FACTORS = (1.001, 0.99, 2.0, -1.0)
 OPPOSITE: dict[type[ast.AST], type[ast.AST]] = {
@@ -29,6 +30,7 @@ NOT_COMMUTATIVE = (ast.Sub, ast.Div, ast.MatMult, ast.Pow, ast.FloorDiv, ast.Mod
 # what is said, not computed: messages, annotations, what is imported
 SILENT = (ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.arguments, ast.AnnAssign)
 DEMOTED, SCALED = "_demoted", "_scaled"
+REACHED, PASSED, CONVERTED = "_reached", "_passed", "_converted"
 
 Change = Callable[[], None]
 
@@ -48,8 +50,8 @@ def mutations(source: str) -> list[Mutation]:
     """Every change of a source file, in the order of the file; changes that come to the same text are given once.
 
     Constants are scaled, negated or moved by one, operators and comparisons turned, terms, keywords and negations
-    dropped, arguments and operands swapped, branches forced; results of assignments are scaled, or rounded to half
-    precision.
+    dropped, arguments and operands swapped, branches forced, defaults changed; results of assignments are scaled, or
+    rounded to half precision.
     """
     found: dict[str, Mutation] = {}
     original = ast.unparse(ast.parse(source))
@@ -64,6 +66,58 @@ def mutations(source: str) -> list[Mutation]:
     return list(found.values())
 
 
+def probed(source: str) -> str:
+    """A source file that tells what happens in it and does the same.
+
+    Each statement calls _reached(line) before it is run; results pass through _passed(value, line), and what becomes an
+    array through _converted(value, line).
+    """
+    tree = ast.parse(source)
+    for function in _functions(tree):
+        function.body = [*_probed(function.body)]
+        function.body.insert(0, ast.Expr(_call(REACHED, ast.Constant(function.lineno))))
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _probed(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        line = ast.Constant(statement.lineno)
+        yield ast.Expr(_call(REACHED, line))
+        if isinstance(statement, ast.Assign | ast.Return) and statement.value is not None:
+            for array in [node for node in ast.walk(statement.value) if is_asarray(node)]:
+                array.args[0] = _call(CONVERTED, array.args[0], line)
+            statement.value = _call(PASSED, statement.value, line)
+        for inner in _bodies(statement):
+            inner[:] = [*_probed(inner)]
+        yield statement
+
+
+def is_asarray(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Whether an expression is np.asarray of one argument."""
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "np.asarray"
+        and len(node.args) == 1
+        and not node.keywords
+    )
+
+
+def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+
+
+def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The statements in a statement; a function in a function stands by itself."""
+    if isinstance(statement, ast.Match):
+        yield from (case.body for case in statement.cases)
+    elif not isinstance(statement, ast.FunctionDef):
+        yield from (getattr(statement, name) for name in ("body", "orelse") if hasattr(statement, name))
+
+
+def _call(function: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(function), [*args], [])
+
+
 def _head(statement: ast.stmt) -> str:
     """A statement without the statements in it."""
     text = ast.unparse(statement)
@@ -71,7 +125,11 @@ def _head(statement: ast.stmt) -> str:
 
 
 def _sites(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, Change]]:
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+    for function in _functions(tree):
+        for defaults in (function.args.defaults, function.args.kw_defaults):
+            for at, value in enumerate(defaults):
+                for _, made in _changes(value) if value is not None else ():
+                    yield "default", function, partial(_put_in, defaults, at, made)
         for statement in function.body:
             yield from _statement(statement)
 
@@ -86,8 +144,8 @@ def _statement(statement: ast.stmt) -> Iterator[tuple[str, ast.stmt, Change]]:
     if isinstance(statement, ast.Assign | ast.Return) and isinstance(statement.value, ast.expr):
         for kind, made in _results(statement.value):
             yield kind, statement, partial(setattr, statement, "value", made)
-    for name in ("body", "orelse"):
-        for inner in getattr(statement, name, ()):
+    for body in _bodies(statement):
+        for inner in body:
             yield from _statement(inner)
 
 
@@ -108,7 +166,11 @@ def _put(node: ast.AST, name: str, at: int | None, made: ast.AST) -> None:
     if at is None:
         setattr(node, name, made)
     else:
-        getattr(node, name)[at] = made
+        _put_in(getattr(node, name), at, made)
+
+
+def _put_in(items: list[Any], at: int, made: ast.AST) -> None:
+    items[at] = made
 
 
 def _within(node: ast.AST) -> Iterator[tuple[str, Change]]:
@@ -165,5 +227,5 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 def _results(value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     for factor in FACTORS[:2]:
-        yield "result scaled", ast.Call(ast.Name(SCALED), [value, ast.Constant(factor)], [])
-    yield "result demoted", ast.Call(ast.Name(DEMOTED), [value], [])
+        yield "result scaled", _call(SCALED, value, ast.Constant(factor))
+    yield "result demoted", _call(DEMOTED, value)

@@ -1,45 +1,54 @@
 """Generic mutants: every small change of a file of the NumPy backend, and whether any check notices."""
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec, spec_from_loader
+from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
-from pathlib import Path
 from random import Random
-from time import perf_counter
-from types import ModuleType
+from time import process_time
 from typing import Any
-
-import ml_dtypes
-import numpy as np
 
 from gaugeblock.conformance.checks import SUITE_IS_WRONG, Plan, registry, run
 from gaugeblock.conformance.mutants.ast_mutation import DEMOTED, SCALED, Mutation, mutations
-from gaugeblock.conformance.mutants.equivalent import EQUIVALENT
+from gaugeblock.conformance.mutants.equivalent import NO_NUMBERS, excuse
+from gaugeblock.conformance.mutants.reach import Reach, Visit, reach
+from gaugeblock.conformance.mutants.swapped import changed, path
 from gaugeblock.conformance.records import WRONG
-from gaugeblock.conformance.selection import of_backend
 from gaugeblock.spec.backend import Backend
-from gaugeblock.spec.components import COMPONENTS
-from gaugeblock.spec.errors import ConfigError
-from gaugeblock.spec.precision import HALF
 
-PACKAGE = "gaugeblock.backends.numpy"
-DTYPES = ("float32", "float64", *HALF)
-OF_COMPONENT = {"rotary": "positions", "decoder": "model", "stack": "model", "model": "model"}
-TIMEOUT = 120.0
+FILES = (
+    "arrays",
+    "normalization",
+    "positions",
+    "rotary",
+    "attention",
+    "feedforward",
+    "multihead",
+    "blocks",
+    "cache",
+    "model",
+    "decoder",
+)
+# the components whose checks are to notice a change of a file, where they are not the one of that name
+NOTICED_BY: Mapping[str, tuple[str, ...]] = {
+    "arrays": ("normalization", "feedforward", "attention"),
+    "rotary": ("positions",),
+    "multihead": ("multihead", "model"),
+    "blocks": ("blocks", "model"),
+    "cache": ("cache", "model"),
+    "decoder": ("model",),
+}
+TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
 class Found:
     """A generic mutant and what became of it.
 
-    fate is killed, timeout, equivalent or survives; by the check and dtype that killed, or why it is equivalent.
+    fate is killed, timeout, noted, equivalent or survives; by the check and dtype that killed, the note (of a clause of
+    kind SHOULD), or why it is equivalent.
     """
 
     file: str
@@ -65,6 +74,30 @@ class TooLong(BaseException):
     """A mutant ran too long; no Exception, so that nothing takes it for what a backend raises."""
 
 
+@dataclass
+class Odds:
+    """How often each check has killed, in all and on each line: what to try first."""
+
+    kills: Counter[tuple[str, str]] = field(default_factory=Counter)
+    tries: Counter[tuple[str, str]] = field(default_factory=Counter)
+    near: dict[int, Visit] = field(default_factory=dict)
+
+    def ordered(self, line: int, visits: Iterable[Visit]) -> list[Visit]:
+        """What last killed on this line, then by kills per second: the order in which a kill is soonest expected."""
+        return sorted(visits, key=lambda visit: (visit != self.near.get(line), -self._rate(visit)))
+
+    def _rate(self, visit: Visit) -> float:
+        key = visit.check, visit.dtype
+        return (self.kills[key] + 0.2) / (self.tries[key] + 1) / (visit.seconds + 0.01)
+
+    def note(self, line: int, visit: Visit, killed: bool) -> None:
+        """Remember what came of a check."""
+        self.tries[visit.check, visit.dtype] += 1
+        if killed:
+            self.kills[visit.check, visit.dtype] += 1
+            self.near[line] = visit
+
+
 def sample(module: str, count: int | None, seed: int) -> list[Mutation]:
     """The mutations of a module of the NumPy backend, or so many of them, drawn by the seed.
 
@@ -77,141 +110,95 @@ def sample(module: str, count: int | None, seed: int) -> list[Mutation]:
     return [found[n] for n in chosen]
 
 
-def path(module: str) -> Path:
-    """The file of a module of the NumPy backend."""
-    spec = find_spec(f"{PACKAGE}.{module}") if module.isidentifier() else None
-    if spec is None or spec.origin is None:
-        raise ConfigError(f"mutate: the NumPy backend has no module {module!r}")
-    return Path(spec.origin)
-
-
-def component(module: str) -> str:
-    """The component whose checks are to notice a change of a module; "" for a module that serves all."""
-    word = OF_COMPONENT.get(module, module)
-    return word if word in COMPONENTS else ""
-
-
-def survey(
-    module: str, chosen: Sequence[Mutation], *, profile: str = "default", jobs: int = 1, timeout: float = TIMEOUT
-) -> Iterator[Found]:
-    """What becomes of each mutation, as it comes."""
-    tasks = [(module, mutation, profile, timeout) for mutation in chosen]
+def survey(trial: "Trial", chosen: Sequence[Mutation], *, jobs: int = 1) -> Iterator[Found]:
+    """What becomes of each mutation of a file, as it comes."""
     if jobs <= 1:
-        yield from (judged(*task) for task in tasks)
+        yield from map(trial, chosen)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from (done.result() for done in as_completed([pool.submit(judged, *task) for task in tasks]))
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _take, (trial,)) as pool:
+        yield from (done.result() for done in as_completed([pool.submit(_taken, mutation) for mutation in chosen]))
 
 
-def judged(module: str, mutation: Mutation, profile: str = "default", timeout: float = TIMEOUT) -> Found:
-    """Run the checks of the module's component until one fails."""
-    start = perf_counter()
-    reason = EQUIVALENT.get((module, mutation.before, mutation.after), "")
-    touched.clear()
-    fate, by = ("equivalent", reason) if reason else _fate(module, mutation, profile, timeout)
-    if fate == "survives" and mutation.kind.startswith("result") and not touched:
-        fate, by = "equivalent", "no floating-point numbers pass there"
-    seconds = round(perf_counter() - start, 2)
-    name = f"backends/numpy/{module}.py"
-    return Found(name, mutation.line, mutation.kind, mutation.before, mutation.after, fate, by, seconds)
+def _take(trial: "Trial") -> None:
+    global _trial
+    _trial = trial
 
 
-def _fate(module: str, mutation: Mutation, profile: str, timeout: float) -> tuple[str, str]:
-    try:
-        with _limit(timeout):
-            by = _killer(component(module), changed(module, mutation.source), profile)
-    except TooLong:
-        return "timeout", f"ran longer than {timeout:.0f} s"
-    except Exception as error:  # it cannot even be made
-        return "killed", f"raised {type(error).__name__} when it was imported"
-    return ("killed", by) if by else ("survives", "")
+def _taken(mutation: Mutation) -> Found:
+    return _trial(mutation)
 
 
-def _killer(about: str, make: type[Backend], profile: str) -> str:
-    mine = [c for c in registry().values() if (not about or c.component == about) and of_backend(c, make())]
-    for dtype in DTYPES:
-        for check in mine:
-            record = run(check, make(), dtype, Plan(profile, shrink=False))
-            if record.outcome in WRONG and not record.reason.startswith(SUITE_IS_WRONG):
-                return f"{check.name} {dtype}"
-    return ""
+def trials(modules: Sequence[str], profile: str = "default", timeout: float = TIMEOUT) -> list["Trial"]:
+    """The checks that the mutants of each file will meet.
+
+    Raises ConfigError if the NumPy backend has no such module.
+    """
+    reached = reach({module: NOTICED_BY.get(module, (module,)) for module in modules}, profile)
+    return [Trial(module, reached[module], profile, timeout) for module in modules]
 
 
-def changed(module: str, source: str) -> type[Backend]:
-    """The NumPy backend with another source for one of its modules; the backend itself stays as it is."""
-    kept = {name: held for name, held in sys.modules.items() if name == PACKAGE or name.startswith(f"{PACKAGE}.")}
-    parent = import_module(PACKAGE.rpartition(".")[0])
-    finder = _Finder(f"{PACKAGE}.{module}", source)
-    before = getattr(parent, "numpy", None)
-    for name in kept:
-        del sys.modules[name]
-    sys.meta_path.insert(0, finder)
-    try:
-        made: type[Backend] = import_module(PACKAGE).NumpyBackend
-        return made
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]:
-            del sys.modules[name]
-        sys.modules.update(kept)
-        if before is not None:
-            setattr(parent, "numpy", before)  # noqa: B010  # a module, which has no such attribute for a type checker
+@dataclass
+class Trial:
+    """The mutants of a file before the checks that reach their line; timeout is in seconds of a check."""
+
+    module: str
+    reach: Reach
+    profile: str = "default"
+    timeout: float = TIMEOUT
+    odds: Odds = field(default_factory=Odds)
+
+    def __call__(self, mutation: Mutation) -> Found:
+        """Run the checks until one fails."""
+        start = process_time()
+        reason = self._excuse(mutation)
+        fate, by = ("equivalent", reason) if reason else self._fate(mutation)
+        seconds = round(process_time() - start, 2)
+        name = f"backends/numpy/{self.module}.py"
+        return Found(name, mutation.line, mutation.kind, mutation.before, mutation.after, fate, by, seconds)
+
+    def _excuse(self, mutation: Mutation) -> str:
+        line = mutation.line
+        if line in self.reach.visits and mutation.kind.startswith("result"):
+            helper = DEMOTED if mutation.kind == "result demoted" else SCALED
+            if helper not in self.reach.numbers.get(line, ()):
+                return NO_NUMBERS
+        return excuse(self.module, mutation, arrays=line not in self.reach.converted)
+
+    def _fate(self, mutation: Mutation) -> tuple[str, str]:
+        try:
+            make = changed(self.module, mutation.source)
+        except Exception as error:
+            return "killed", f"raised {type(error).__name__} when it was imported"
+        visits = self.reach.visits.get(mutation.line, ())
+        noted = ""
+        for visit in self.odds.ordered(mutation.line, visits):
+            try:
+                with _limit(self.timeout):
+                    killed, notes = self._tried(visit, make)
+            except Exception as error:  # the check itself breaks on it
+                return "killed", f"{visit.check} {visit.dtype} raised {type(error).__name__}"
+            except TooLong:
+                return "timeout", f"{visit.check} {visit.dtype} ran longer than {self.timeout:.0f} s"
+            self.odds.note(mutation.line, visit, killed)
+            if killed:
+                return "killed", f"{visit.check} {visit.dtype}"
+            noted = noted or "; ".join(sorted(notes - visit.notes))
+        if noted:
+            return "noted", noted
+        return "survives", "" if visits else "no check comes there"
+
+    def _tried(self, visit: Visit, make: type[Backend]) -> tuple[bool, frozenset[str]]:
+        record = run(registry()[visit.check], make(), visit.dtype, Plan(self.profile, shrink=False))
+        killed = record.outcome in WRONG and not record.reason.startswith(SUITE_IS_WRONG)
+        return killed, frozenset(record.notes)
 
 
-class _Finder(MetaPathFinder, Loader):
-    """Loads one module from a text."""
-
-    def __init__(self, name: str, source: str) -> None:
-        self.name, self.source = name, source
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        return spec_from_loader(fullname, self) if fullname == self.name else None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        vars(module).update(HELPERS)
-        exec(compile(self.source, f"<mutant of {self.name}>", "exec"), vars(module))
-
-
-touched: list[str] = []  # the helpers that have changed a number
-NARROW = {np.dtype(np.float64): np.float32, np.dtype(np.float32): ml_dtypes.bfloat16}
-
-
-def _scaled(x: Any, factor: float) -> Any:
-    """Arrays and numbers times a factor; anything else as it is."""
-    if isinstance(x, float):
-        made: Any = x * factor
-    elif isinstance(x, np.ndarray | np.generic) and x.dtype.kind == "f":
-        made = np.multiply(x, x.dtype.type(factor))
-    else:
-        return x
-    return _noted(SCALED, x, made)
-
-
-def _demoted(x: Any) -> Any:
-    """Arrays and numbers rounded to a format of half the width, and read back; anything else as it is."""
-    if isinstance(x, float):
-        return _noted(DEMOTED, x, float(np.float32(x)))
-    if not isinstance(x, np.ndarray | np.generic) or x.dtype not in NARROW:
-        return x
-    with np.errstate(all="ignore"):
-        return _noted(DEMOTED, x, x.astype(NARROW[x.dtype]).astype(x.dtype))
-
-
-def _noted(helper: str, before: Any, after: Any) -> Any:
-    if not touched and not np.array_equal(before, after, equal_nan=True):
-        touched.append(helper)
-    return after
-
-
-HELPERS: Mapping[str, Any] = {SCALED: _scaled, DEMOTED: _demoted}
+_trial: Trial  # of a process of the pool
 
 
 @contextmanager
 def _limit(seconds: float) -> Iterator[None]:
-    """Raise TooLong after so many seconds, where the system can."""
+    """Raise TooLong after so many seconds of this process, where the system can tell."""
     import signal
 
     def stop(*_: Any) -> None:
@@ -220,10 +207,10 @@ def _limit(seconds: float) -> Iterator[None]:
     if not hasattr(signal, "setitimer"):
         yield
         return
-    old = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    old = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, old)

@@ -12,6 +12,7 @@ Rng = np.random.Generator
 Pair = tuple[Real, Real]
 
 LARGE_LOGIT = 1000.0  # exp overflows float64 above 709.8, so an unshifted softmax cannot survive it
+FAR_LOGIT = 2.0**17  # a maximum that is off by a thousandth of it leaves the range of exp in float32, 88.7 and -104
 
 
 def _normal(d: Dims, rng: Rng) -> Pair:
@@ -206,6 +207,8 @@ QUERIES_KEYS: Mapping[str, Callable[[Dims, Rng], Pair]] = {
     "low": _around(-20.0),
     "high": _around(LARGE_LOGIT),
     "deep": _around(-LARGE_LOGIT),
+    "far": _around(FAR_LOGIT),
+    "far-below": _around(-FAR_LOGIT),
     "winner": _winner,
     "polytope": _polytope,
     "probe": _probe,

@@ -117,7 +117,12 @@ SCALINGS: Mapping[str, Scaling] = {
     "yarn4": YaRN(4.0, 256),
     "yarn8": YaRN(8.0, 1024, fast=16, slow=2),
     "yarn1": YaRN(1.0, 256),
+    "yarn1.5": YaRN(1.5, 256),
+    "yarn0.5": YaRN(0.5, 256),
     "yarn-long": YaRN(16.0, 163840),
+    "yarn-short": YaRN(4.0, 128),  # would begin before the first pair
+    "yarn-wide": YaRN(4.0, 1024, slow=0.01),  # would end behind the last component, for a base of 100
+    "yarn-step": YaRN(4.0, 6),  # begins and ends at the first pair
     "yarn-untruncated": YaRN(4.0, 256, truncate=False),
     "yarn-factor": YaRN(40.0, 4096, attention_factor=0.75),
     "yarn-factor1": YaRN(32.0, 4096, attention_factor=1.0),

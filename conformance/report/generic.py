@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from gaugeblock.conformance.mutants.generic import TIMEOUT, Found, sample, survey
+from gaugeblock.conformance.mutants.generic import TIMEOUT, Found, sample, survey, trials
+from gaugeblock.conformance.mutants.tally import Tally, table, tally, write
 from gaugeblock.conformance.report.mutants import ONE_THREAD
 
 
 @dataclass(frozen=True)
 class Request:
-    """What `gaugeblock mutate` was asked for; sample is how many mutations of each module to draw, None for all."""
+    """What `gaugeblock mutate` was asked for.
+
+    sample is how many mutations of each module to draw, None for all; out takes every mutant, record the counts.
+    """
 
     modules: Sequence[str]
     sample: int | None = None
@@ -25,6 +28,7 @@ class Request:
     jobs: int | None = None
     timeout: float = TIMEOUT
     out: Path | None = None
+    record: Path | None = None
 
 
 def report(request: Request, console: Console) -> int:
@@ -36,23 +40,20 @@ def report(request: Request, console: Console) -> int:
     chosen = {module: sample(module, request.sample, request.seed) for module in request.modules}
     jobs = request.jobs or os.cpu_count() or 1
     found: list[Found] = []
-    for module, tried in chosen.items():
+    tallies: list[Tally] = []
+    for trial in trials(list(chosen), request.profile, request.timeout):
         mine = []
-        for one in survey(module, tried, profile=request.profile, jobs=jobs, timeout=request.timeout):
+        for one in survey(trial, chosen[trial.module], jobs=jobs):
             mine.append(one)
             if one.fate == "survives":
                 console.print(escape(f"{one.file}:{one.line}  {one.kind}\n{one.diff}\n"), highlight=False)
-        console.print(_summary(module, mine), highlight=False)
+        seconds = trial.reach.seconds + sum(one.seconds for one in mine)
+        tallies.append(tally(trial.module, request.seed, mine, seconds))
         found += mine
+    console.print(table(tallies), highlight=False, markup=False)
     if request.out:
         lines = (json.dumps(one.as_json(), ensure_ascii=False) for one in found)
         request.out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    if request.record:
+        write(request.record, request.profile, tallies)
     return 1 if any(one.fate == "survives" for one in found) else 0
-
-
-def _summary(module: str, found: Sequence[Found]) -> str:
-    fates = Counter(one.fate for one in found)
-    dead = fates["killed"] + fates["timeout"]
-    alive = dead + fates["survives"]
-    share = f"{100 * dead / alive:.1f} %" if alive else "nothing"
-    return f"{module}: {share} of {alive} killed, {fates['survives']} survive, {fates['equivalent']} equivalent"

@@ -216,6 +216,7 @@ LONG = [d for d in POOL if d.S > 3]
 
 
 ANY_QK = ("normal", "integers", "scaled", "near-ties", "peaked", "cancelling", "heavy", "ascending", "low")
+FAR_OUT = ("winner", "high", "deep", "far", "far-below")
 ANY_V = ("normal", "integers", "offset", "cancelling")
 
 
