@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -26,7 +25,8 @@ class JaxArrays(Backend):
             raise DTypeError("arrays: float64 needs 64-bit mode; use the backend jax@x64 [asarray]")
         if x.dtype == np.int64 and not jax.config.read("jax_enable_x64") and np.any(x != x.astype(np.int32)):
             raise DTypeError("arrays: integers beyond 32 bits need 64-bit mode; use the backend jax@x64 [asarray]")
-        return jnp.asarray(x)
+        placed: jax.Array = jax.device_put(x)
+        return placed
 
     def asnumpy(self, x: jax.Array) -> Numpy:
         """x as a NumPy array of the same dtype."""
