@@ -1,6 +1,7 @@
 """The JAX backend as pure functions: compiled, mapped, differentiated, and stepped with a cache that is given up."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,18 +19,18 @@ B, T, N = 2, 3, 16
 ATTENTION = AttentionConfig(width=8, heads=4, kv_heads=2, head_width=6, value_width=3, rotary=RotaryConfig())
 BLOCK = BlockConfig(attention=ATTENTION, causal=True, ffn_width=5, activation="silu", gated=True)
 CONFIG = ModelConfig(decoder=StackConfig(block=BLOCK, layers=2, vocabulary=11), tied=True)
-LEARNED = ModelConfig(
-    decoder=StackConfig(
-        block=BlockConfig(
-            attention=AttentionConfig(width=8, heads=2, kv_heads=2, head_width=4, value_width=4),
-            causal=True,
-            ffn_width=5,
-        ),
-        layers=1,
-        vocabulary=11,
-        positions="learned",
-        max_positions=5,
-    ),
+PLAIN = AttentionConfig(width=8, heads=2, kv_heads=2, head_width=4, value_width=4)
+TABLE = StackConfig(
+    block=BlockConfig(attention=PLAIN, causal=True, ffn_width=5),
+    layers=1,
+    vocabulary=11,
+    positions="learned",
+    max_positions=5,
+)
+LEARNED = ModelConfig(decoder=TABLE, tied=True)
+CROSSING = ModelConfig(
+    encoder=replace(TABLE, block=replace(TABLE.block, causal=False)),
+    decoder=replace(TABLE, block=replace(TABLE.block, cross=PLAIN)),
     tied=True,
 )
 
@@ -132,6 +133,18 @@ def test_steps_of_one_length_are_traced_once_and_give_up_their_cache(backend: An
     close(scores, expected)
     with pytest.raises(CapacityError):
         backend.step(model, ids, cache)
+
+
+def test_nothing_but_the_given_cache_is_given_up(backend: Any) -> None:
+    model, ids, memory = loaded(backend, CROSSING), tokens(backend, 1), backend.asarray(numbers(B, 4, 8))
+    mask = backend.asarray(np.array([[True] * 4, [False] + [True] * 3]))
+    step = jax.jit(backend.step, donate_argnums=2)
+    cache = backend.start(model, B, N, memory=memory, memory_mask=mask)
+    forked = backend.fork(cache)
+    scores, cache = step(model, ids, cache)
+    close(step(model, ids, forked)[0], scores)
+    backend.generate(model, ids, max_new_tokens=2, memory=memory, memory_mask=mask)
+    assert not memory.is_deleted() and not mask.is_deleted() and not ids.is_deleted()
 
 
 def test_steps_in_a_scan(backend: Any, model: Any) -> None:

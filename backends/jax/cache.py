@@ -166,13 +166,11 @@ class JaxKVCache(KVCache):
         return replace(cache, lengths=[length] * len(cache.lengths))
 
     def _copied(self, cache: Cache) -> Cache:
-        """A cache of its own, whose buffers may be given up without harm to the other."""
-        return replace(
-            cache,
-            keys=[owned(buffer) for buffer in cache.keys],
-            values=[owned(buffer) for buffer in cache.values],
-            lengths=list(cache.lengths),
-        )
+        """A cache of its own, all of which may be given up without harm to the other."""
+        held = cache.keys, cache.values, cache.real, cache.cross, cache.memory_mask
+        keys, values, real, cross, memory_mask = jax.tree.map(owned, held)
+        lengths = list(cache.lengths)
+        return Cache(keys, values, lengths, real, cross, memory_mask)
 
 
 @partial(jax.jit, donate_argnums=(0, 1))

@@ -38,10 +38,9 @@ def opened(prompt: Numpy, fresh: Numpy, new: int, pad: int) -> Book:
     """The book of a prompt (B, T) that new more columns shall follow."""
     B, T = prompt.shape
     N = -(-(T + new) // GRAIN) * GRAIN
-    ids, real = np.full((B, N), pad, np.int32), np.zeros((B, N), bool)
+    ids, real = np.full((B, N), pad, np.int64), np.zeros((B, N), bool)
     ids[:, :T], real[:, :T] = prompt, fresh
-    placed: Book = jax.device_put(Book(ids, real, np.zeros(B, bool), np.asarray(T, np.int32)))
-    return placed
+    return Book(*jax.device_put((ids, real, np.zeros(B, bool), np.int32(T))))
 
 
 @partial(jax.jit, static_argnums=0, donate_argnames="cache", compiler_options={"xla_allow_excess_precision": False})

@@ -90,7 +90,8 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
             cache = Cache([owned(np.zeros(nothing, kind))], [owned(np.zeros(nothing, kind))], [0])
         cache.real = jax.device_put(np.zeros((d.B, d.N), bool))
         if memory is not None:
-            cache.cross, cache.memory_mask = self._memorized(stack, memory), memory_mask
+            cache.cross = self._memorized(stack, memory)
+            cache.memory_mask = None if memory_mask is None else owned(memory_mask)
         return cache
 
     def step(
@@ -141,9 +142,8 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
         pad = next((number for number in (pad_id, eos_id) if number is not None), 0)
         ending = {"eos": -1 if eos_id is None else eos_id, "pad": pad}
         book, end = opened(np.asarray(tokens), fresh, max_new_tokens, pad), tokens.shape[1] + max_new_tokens
-        seen = {"memory": memory, "memory_mask": memory_mask}
         if use_cache and max_new_tokens:
-            cache = self.start(model, *book.ids.shape, **seen)
+            cache = self.start(model, *book.ids.shape, memory=memory, memory_mask=memory_mask)
             scores, cache = self.step(model, tokens, cache, token_mask=token_mask, last_only=True)
             book, _ = decoded(self._unshown, model, cache, scores, book, end, **ending)
             read = np.asarray(book.real)[:, : int(book.column) - 1]
@@ -151,7 +151,8 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
         else:
 
             def scored(ids: Array, real: Array) -> Array:
-                return self.logits(model, ids, token_mask=real, last_only=True, **seen)
+                outside = {"memory": memory, "memory_mask": memory_mask}
+                return self.logits(model, ids, token_mask=real, last_only=True, **outside)
 
             book = afresh(scored, book, max_new_tokens, **ending)
         placed: Array = jax.device_put(np.asarray(book.ids)[:, :end])

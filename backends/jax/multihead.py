@@ -30,7 +30,7 @@ class Sight:
     mask            bool (B|1, H|1, T|1, S|1), None where it hides nothing;
     bias            (B|1, H, T, S), None without ALiBi;
     causal, window  what goes by column, or by positions that are the columns;
-    columns         how many of the S columns of a cache are filled, None without one.
+    columns         how many of the S columns of a cache are filled, None without one or where that is traced.
     """
 
     positions: Array | None = None
@@ -42,11 +42,11 @@ class Sight:
 
 
 class JaxMultiHeadAttention(MultiHeadAttention, Attention, Rotary, Alibi, Recorder):
-    """A chain of jitted functions, one for each named step.
+    """A chain of jitted functions, one for each named step; steps of which none reads another share one.
 
-    Within one compiled function XLA may keep a step of half precision in float32, and no tap would be what the next
-    step reads; and small functions are shared by all configurations. To compile a whole call is left to the caller's
-    jax.jit: everything here can be traced.
+    Within one compiled function XLA may keep a step of half precision in float32, and joins a product of one step and
+    a sum of the next in one rounding: no tap would be what the next step reads. And small functions are shared by all
+    configurations. To compile a whole call is left to the caller's jax.jit: everything here can be traced.
     """
 
     def multi_head_attention(

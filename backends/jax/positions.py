@@ -53,10 +53,10 @@ class JaxAlibi(Alibi):
         _known(dtype)
         slopes = np.asarray(_slopes(n_heads), _wide(dtype))
         if query[2] is None or key[2] is None:
-            traced: Array = _bias_there(slopes, query_positions, key_positions, dtype)
-            return traced
-        bias: Array = jax.device_put(_bias(np, slopes, query[2], key[2], dtype))
-        return bias
+            there: Array = _bias_there(slopes, query_positions, key_positions, dtype)
+            return there
+        here: Array = jax.device_put(_bias(np, slopes, query[2], key[2], dtype))
+        return here
 
 
 @partial(jax.jit, static_argnames="dtype")
@@ -73,7 +73,8 @@ def _rows(table: Array, positions: Array) -> Array:
 
 @partial(jax.jit, static_argnames="dtype")
 def _bias_there(slopes: Array, query: Array, key: Array, dtype: str) -> Array:
-    return _bias(jnp, slopes, query, key, dtype)
+    bias: Array = _bias(jnp, slopes, query, key, dtype)
+    return bias
 
 
 def _bias(xp: Any, slopes: Any, query: Any, key: Any, dtype: str) -> Any:

@@ -12,6 +12,7 @@ from jax import Array, lax
 
 from gaugeblock.backends.jax.arrays import on_host
 from gaugeblock.backends.jax.blocks import JaxBlock
+from gaugeblock.backends.jax.cache import Length
 from gaugeblock.backends.jax.multihead import Sight, Weights, kinds, shapes, sides
 from gaugeblock.spec import model as rules
 from gaugeblock.spec.config import ModelConfig, StackConfig
@@ -78,14 +79,16 @@ class JaxStack(JaxBlock, Sinusoidal, LearnedPositions):
         encoder, decoder = stack("encoder", config.encoder), stack("decoder", config.decoder)
         return Model(config, dtype, encoder, decoder, part(weights, "head"))
 
-    def _columns(self, stack: Stack, fresh: Array, past: Array | None = None, start: int = 0) -> tuple[Columns, Sight]:
+    def _columns(
+        self, stack: Stack, fresh: Array, past: Array | None = None, start: Length = 0
+    ) -> tuple[Columns, Sight]:
         """The new columns behind the first start ones of the past, and what self-attention sees of them all."""
         block = stack.config.block
         limit = stack.config.max_positions if stack.config.positions == "learned" else LIMIT
         found = _surveyed(past, fresh, start, block.causal, *sides(block.attention.window), limit)
         columns = Columns(fresh, *found)
         bias = self._distances(stack.dtype, block.attention, columns.positions, columns.keys)
-        filled = None if past is None else start + fresh.shape[1]
+        filled = start + fresh.shape[1] if past is not None and isinstance(start, int) else None
         return columns, Sight(columns.positions, columns.visible, bias, columns=filled)
 
     def _run(self, stack: Stack, x: Array, columns: Columns, attend: Attend, cross: Attend | None = None) -> Array:
@@ -143,7 +146,7 @@ def whole(shape: tuple[int, ...]) -> Array:
     return placed
 
 
-def _surveyed(past: Array | None, fresh: Array, start: int, causal: bool, *reach: int) -> tuple[Array, ...]:
+def _surveyed(past: Array | None, fresh: Array, start: Length, causal: bool, *reach: int) -> tuple[Array, ...]:
     """The fields of Columns from real on; on the CPU NumPy finds them, and nothing is compiled for it."""
     before, new = (None if x is None else on_host(x) for x in (past, fresh))
     if new is None or (past is not None and before is None):
@@ -167,7 +170,7 @@ def _survey_there(past: Array | None, fresh: Array, start: int, causal: bool, *r
 
 
 def _survey(
-    xp: Any, real: Any, fresh: Any, start: int, causal: bool, left: int, right: int, limit: int
+    xp: Any, real: Any, fresh: Any, start: Any, causal: bool, left: int, right: int, limit: int
 ) -> tuple[Any, ...]:
     """The same in jax.numpy or in numpy."""
     T, columns = fresh.shape[1], xp.arange(real.shape[1])
