@@ -11,14 +11,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from gaugeblock.backends.torch.products import WIDE
 from gaugeblock.spec.attention import Attention, Dims, Window, dims, dtypes, options
 
-
 FEW = 8  # queries
 
 
 class TorchAttention(Attention):
     """One call of F.scaled_dot_product_attention; everything that hides a key is folded into its mask.
 
-    Its own is_causal aligns the first query with the first key, so it serves only where T = S.
+    Its own is_causal aligns the first query with the first key, so it serves only where T = S. A few queries that see
+    every key are written out: a decoded token is one.
     """
 
     fused = True
