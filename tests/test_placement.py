@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gaugeblock.spec.config import NTK, Linear, Llama3, Scaling, YaRN
 from gaugeblock.spec.errors import PlacementError
 
 torch = pytest.importorskip("torch")
@@ -111,3 +112,27 @@ def test_a_cache_counts_as_any_other() -> None:
             k, v = (dry.asarray(np.ones((2, 1, 3, width), np.float32)) for width in (2, 3))
             cache = dry.append(cache, 0, k, v)
             assert (dry.cache_length(cache), dry.cache_nbytes(cache)) == (3, 2 * 4 * (2 + 3) * 4)
+
+
+SCALINGS: list[Scaling | None] = [None, Linear(2.0), NTK(2.0), YaRN(4.0, 16), Llama3(4.0, 1.0, 4.0, 16)]
+
+
+@pytest.mark.parametrize("backend", [TorchBackend, JaxBackend])
+def test_components_stay_where_their_arrays_are(backend: type) -> None:
+    """Clauses bind models; what these are made of keeps its place by itself, with every option."""
+    with backend().dry() as dry:
+        q, k = (dry.asarray(np.ones((2, heads, 5, 8), np.float32)) for heads in (4, 2))
+        mask, bias = (dry.asarray(np.ones((1, 1, 5, 5), kind)) for kind in (np.bool_, np.float32))
+        dry.attention(q, k, k, causal=True)
+        dry.attention(q, k, k, mask=mask, bias=bias, causal=True, window=(2, 1))
+        for at in (dry.asarray(np.arange(5)), dry.asarray(np.ones((2, 5), np.int64))):
+            for scaling in SCALINGS:
+                dry.rotate(q, at, scaling=scaling, rotary_dim=4)
+            dry.alibi_bias(6, at, at)
+            dry.sinusoidal(at, 8)
+            dry.learned_positions(dry.asarray(np.ones((9, 3), np.float32)), at)
+        x, w = dry.asarray(X), dry.asarray(np.ones(3, np.float32))
+        dry.rms_norm(x, w, eps=1e-5)
+        dry.layer_norm(x, w, w, eps=1e-5)
+        for activated in (dry.relu(x), dry.gelu(x), dry.silu(x, beta=1.7)):
+            assert tuple(activated.shape) == X.shape
