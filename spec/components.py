@@ -10,6 +10,7 @@ from gaugeblock.spec.gradients import Gradients
 from gaugeblock.spec.model import Decoder, Encoder
 from gaugeblock.spec.multihead import MultiHeadAttention
 from gaugeblock.spec.normalization import LayerNorm, RMSNorm
+from gaugeblock.spec.placement import Placement
 from gaugeblock.spec.positions import Alibi, LearnedPositions, Sinusoidal
 from gaugeblock.spec.rotary import Rotary
 
@@ -42,7 +43,7 @@ INTERFACES: Mapping[str, Mapping[str, type]] = {
 }
 
 # what a backend may offer beside components, of all that it offers: the interface to subclass
-CAPABILITIES: Mapping[str, type] = {"gradients": Gradients, "softcap": SoftCapped}
+CAPABILITIES: Mapping[str, type] = {"gradients": Gradients, "softcap": SoftCapped, "placement": Placement}
 
 # the prefix of the features that a capability shares with what it is beside
 SHARES: Mapping[str, str] = {"softcap": "attention"}

@@ -29,6 +29,10 @@ class ConfigError(GaugeblockError, ValueError):
     """A parameter or configuration has no meaning."""
 
 
+class PlacementError(GaugeblockError, RuntimeError):
+    """Code that should stay on a device reads a value, or has an array elsewhere."""
+
+
 class Unsupported(GaugeblockError, NotImplementedError):
     """A feature that the backend declares it does not offer."""
 

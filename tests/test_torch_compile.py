@@ -93,7 +93,7 @@ def test_steps_share_a_graph_from_the_third_on() -> None:
         assert torch.equal(got, expected)
 
 
-class Made(TorchDispatchMode):  # type: ignore[misc]
+class Made(TorchDispatchMode):
     """Notes how many elements each operation newly takes memory for."""
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ from gaugeblock.backends.jax.gradients import JaxGradients
 from gaugeblock.backends.jax.model import JaxDecoder, JaxEncoder
 from gaugeblock.backends.jax.multihead import JaxMultiHeadAttention
 from gaugeblock.backends.jax.normalization import JaxLayerNorm, JaxRMSNorm
+from gaugeblock.backends.jax.placement import JaxPlacement
 from gaugeblock.backends.jax.positions import JaxAlibi, JaxLearnedPositions, JaxSinusoidal
 from gaugeblock.backends.jax.rotary import JaxRotary
 from gaugeblock.spec.errors import ConfigError
@@ -37,6 +38,7 @@ class JaxBackend(
     JaxRMSNorm,
     JaxKVCache,
     JaxGradients,
+    JaxPlacement,
     JaxArrays,
 ):
     """Every component in JAX; half precision is computed in float32 and rounded once.

@@ -13,6 +13,7 @@ from gaugeblock.backends.torch.gradients import TorchGradients
 from gaugeblock.backends.torch.model import TorchDecoder, TorchEncoder
 from gaugeblock.backends.torch.multihead import TorchMultiHeadAttention
 from gaugeblock.backends.torch.normalization import TorchLayerNorm, TorchRMSNorm
+from gaugeblock.backends.torch.placement import TorchPlacement
 from gaugeblock.backends.torch.positions import TorchAlibi, TorchLearnedPositions, TorchSinusoidal
 from gaugeblock.backends.torch.rotary import TorchRotary
 from gaugeblock.spec.conventions import Conventions
@@ -40,6 +41,7 @@ class TorchBackend(
     TorchLearnedPositions,
     TorchKVCache,
     TorchGradients,
+    TorchPlacement,
     TorchArrays,
 ):
     """Every component in PyTorch.

@@ -22,6 +22,8 @@ class TorchArrays(Backend):
 
     def asarray(self, x: Numpy) -> torch.Tensor:
         """x as a tensor on the backend's device; on the CPU with x's memory and strides."""
+        if self.device.type == "meta":
+            return torch.empty(x.shape, dtype=getattr(torch, x.dtype.name), device=self.device)
         if x.dtype == BFLOAT16:
             return _shared(x.view(np.int16)).view(torch.bfloat16).to(self.device)
         return _shared(x).to(self.device)

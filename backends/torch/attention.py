@@ -8,13 +8,17 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from gaugeblock.backends.torch.products import WIDE
 from gaugeblock.spec.attention import Attention, Dims, SoftCapped, Window, cap, dims, dtypes, options
+
+FEW = 8  # queries
 
 
 class TorchAttention(Attention, SoftCapped):
     """One call of F.scaled_dot_product_attention; everything that hides a key is folded into its mask.
 
-    Its own is_causal aligns the first query with the first key, so it serves only where T = S.
+    Its own is_causal aligns the first query with the first key, so it serves only where T = S. A few queries that see
+    every key are written out: a decoded token is one.
     """
 
     fused = True
@@ -34,6 +38,8 @@ class TorchAttention(Attention, SoftCapped):
         d = dims(q.shape, k.shape, v.shape, mask=_shape(mask), bias=_shape(bias))
         dtypes(_name(q), _name(k), _name(v), mask=_dtype(mask), bias=_dtype(bias))
         options(window, scale)
+        if _few(d, q) and mask is None and bias is None and window is None and (not causal or d.T == 1):
+            return _by_products(d, q, k, v, scale)
         fused = self.fused and not _hold_nan(q, k)  # on the CPU they give zeros for a row whose scores are all NaN
         shares = d.H == d.K or (fused and q.device.type == "cpu")  # that kernel reads a key for all heads that share it
         with nullcontext() if fused else sdpa_kernel(SDPBackend.MATH):
@@ -70,6 +76,18 @@ class TorchAttention(Attention, SoftCapped):
         )
         weights = scores.softmax(-1).masked_fill((scores == -torch.inf).all(-1, keepdim=True), 0)
         return (weights @ v.to(wide)).to(q.dtype).reshape(d.B, d.H, d.T, d.E)
+
+
+def _few(d: Dims, q: Tensor) -> bool:
+    """Whether so few queries read a key that two products take no longer than a kernel, and need no look for NaN."""
+    return d.H // d.K * d.T <= FEW and d.S > 0 and q.dtype in WIDE and q.device.type == "cpu"
+
+
+def _by_products(d: Dims, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+    """Queries that see every key."""
+    grouped = q.reshape(d.B, d.K, d.H // d.K * d.T, d.D)  # (B, K, H/K * T, D)
+    scores = grouped @ k.mT * (d.D**-0.5 if scale is None else scale)  # (B, K, H/K * T, S)
+    return (scores.softmax(dim=-1) @ v).reshape(d.B, d.H, d.T, d.E)
 
 
 def _hold_nan(q: Tensor, k: Tensor) -> bool:

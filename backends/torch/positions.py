@@ -39,11 +39,11 @@ class TorchLearnedPositions(LearnedPositions):
 
 
 class TorchAlibi(Alibi):
-    """Slopes as powers of their common ratio, made once on the CPU in float64."""
+    """Slopes as powers of their common ratio, in float64, where the positions lie."""
 
     def alibi_slopes(self, n_heads: int, *, dtype: str = "float32") -> Tensor:
         rules.alibi(n_heads, dtype)
-        return _slopes(n_heads).to(self._device(), _named(dtype))
+        return _slopes(n_heads, self._device()).to(_named(dtype))
 
     def alibi_bias(
         self, n_heads: int, query_positions: Tensor, key_positions: Tensor, *, dtype: str = "float32"
@@ -52,22 +52,22 @@ class TorchAlibi(Alibi):
         shape = rules.alibi_bias(n_heads, query, key, dtype)
         i, j = query_positions.long()[..., None, :, None], key_positions.long()[..., None, None, :]
         wide = torch.float64 if dtype == "float64" else torch.float32  # distances are exact below 2**24
-        slopes = _slopes(n_heads).to(query_positions.device, wide)[:, None, None]
+        slopes = _slopes(n_heads, i.device).to(wide)[:, None, None]
         return torch.mul(slopes, (i - j).abs().neg()).to(_named(dtype)).reshape(shape)
 
     def _device(self) -> torch.device:
         return getattr(self, "device", torch.device("cpu"))
 
 
-def _slopes(n_heads: int) -> Tensor:
+def _slopes(n_heads: int, device: torch.device) -> Tensor:
     lower = 1 << (n_heads.bit_length() - 1)
-    more = _powers(2 * lower)[::2]
-    return torch.cat([_powers(lower), more[: n_heads - lower]])
+    more = _powers(2 * lower, device)[::2]
+    return torch.cat([_powers(lower, device), more[: n_heads - lower]])
 
 
-def _powers(n: int) -> Tensor:
-    ratio = torch.tensor(2.0 ** (-8 / n), dtype=torch.float64)
-    return torch.pow(ratio, torch.arange(1, n + 1))
+def _powers(n: int, device: torch.device) -> Tensor:
+    exponents: Tensor = torch.arange(1, n + 1, dtype=torch.float64, device=device)
+    return torch.pow(2.0 ** (-8 / n), exponents)
 
 
 def _on_host(x: Tensor) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TypeVar
 
 from gaugeblock.spec.backend import Backend
@@ -79,12 +80,17 @@ MODULES = (
     "model_decoding_cache",
     "model_declared",
     "model_gradients",
+    "model_placement",
     "cache",
     "cache_rows",
     "cache_capacity",
     "cache_calls",
     "cache_declared",
 )
+
+
+# what is wrong with where arrays lie can only be said in a framework that knows of devices
+NEEDS = {"model_placement": "torch"}
 
 
 @dataclass(frozen=True)
@@ -134,5 +140,6 @@ def mutant(
 def mutants() -> Mapping[str, Mutant]:
     """Every mutant by name, in the order in which the files define them; only this loads a concrete backend."""
     for module in MODULES:
-        import_module(f"{__name__}.{module}")
+        if module not in NEEDS or find_spec(NEEDS[module]):
+            import_module(f"{__name__}.{module}")
     return dict(_registry)
