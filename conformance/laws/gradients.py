@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from gaugeblock.conformance.case import Case, Inputs
-from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.cell import Cell, Nonconformance
+from gaugeblock.conformance.mistakes.gradients import explained
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.gradients import Gradients
 from gaugeblock.spec.precision import EXACT, HALF, Contract
@@ -86,7 +87,11 @@ def right(
     expected, own = reference(inputs, dy, cell.contract()), reference(inputs, dy, EXACT)
     for name, g in got.items():
         of_right_kind(cell, case, inputs, name, g)
-        judged(cell, case, inputs, g, expected[name], own[name], f"the gradient of {name}")
+        try:
+            judged(cell, case, inputs, g, expected[name], own[name], f"the gradient of {name}")
+        except Nonconformance as failure:
+            failure.advice = explained(case, inputs, dy, got, own)
+            raise
         cell.tally.undetermined += cell.dtype not in HALF and _tells_nothing(expected[name], own[name])
 
 
@@ -107,7 +112,8 @@ def certain(
         nothing = (b.value == 0) & (b.err == 0)
         cell.tally.judged += 1
         if np.any(nothing & ~(got[name].astype(np.float64) == 0)):
-            raise cell.fail(f"{law}: the gradient of {name} is not zero there", case, inputs=inputs)
+            advice = explained(case, inputs, dy, got, reference(inputs, dy, EXACT))
+            raise cell.fail(f"{law}: the gradient of {name} is not zero there", case, inputs=inputs, advice=advice)
 
 
 def of_right_kind(cell: Cell, case: Case, inputs: Inputs, name: str, got: Numpy) -> None:
