@@ -22,6 +22,8 @@ def explained(case: Case, inputs: Inputs, dy: Numpy, got: Mapping[str, Numpy], r
     """The first mistake that gives all of these gradients and not the right ones, or nothing."""
     wide = {name: g.astype(np.float64) for name, g in got.items()}
     values = {name: b.value for name, b in right.items()}
+    if any(g.shape != values[name].shape for name, g in wide.items()):
+        return ""
     with np.errstate(all="ignore"):
         for text, changed in _varied(case, inputs, dy, values):
             wrong = {**values, **changed}

@@ -82,7 +82,7 @@ def _through(case: MultiHeadCase, inputs: Inputs, dy: Real, way: Way) -> dict[st
     if turns:
         q, k = (formulas.rotate(a, seen.queries, c.rotary) for a in (q, k))
     p, again = (_weights(case, given, held, q, k, keywords, forgotten) for forgotten in ((), way.forgotten))
-    shared = c.heads // c.kv_heads
+    scale, shared = _scale(case, way.forgotten), c.heads // c.kv_heads
     keys, values = (np.repeat(a, shared, axis=1) for a in (k, v))
     mixed = formulas.join(p @ values)
     square = way.straight and w["output.weight"].shape[0] == w["output.weight"].shape[1]
@@ -124,8 +124,11 @@ def _weights(
     seen = multihead.sight(given, held, c, **{n: a for n, a in keywords.items() if n not in forgotten})
     biased = c.alibi and not case.context and "alibi" not in forgotten
     near = alibi_bias(c.heads, seen.queries, seen.keys).value if biased else None
-    scale = c.head_width**-0.5 if c.scale is None or "scale" in forgotten else c.scale
-    return weights(q, k, seen.visible, scale, near)
+    return weights(q, k, seen.visible, _scale(case, forgotten), near)
+
+
+def _scale(case: MultiHeadCase, forgotten: tuple[str, ...]) -> float:
+    return float(case.D**-0.5) if case.scale is None or "scale" in forgotten else case.scale
 
 
 def _layer_of(x: Real, dy: Real, w: Mapping[str, Real], name: str, way: Way) -> dict[str, Real]:
