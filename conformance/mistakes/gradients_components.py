@@ -22,7 +22,7 @@ Varied = Iterator[tuple[str, Mapping[str, Real]]]
 def attention(case: AttentionCase, inputs: Inputs, dy: Numpy, right: Mapping[str, Real]) -> Varied:
     """Mistakes with the scale, the softmax, the mask and shared heads; of the usual conventions."""
     q, k, v = (inputs[name].astype(np.float64) for name in "qkv")
-    options: dict[str, Any] = case.options()
+    options: Mapping[str, Any] = case.options()
     c = case.scaled_by
     mask, bias = inputs.get("mask"), inputs.get("bias")
     routes = by_route(
