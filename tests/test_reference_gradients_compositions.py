@@ -93,6 +93,21 @@ def scored(w: Weights, config: ModelConfig, now: models.Tokens, memory: Numbers,
     return x @ head + (w["head.bias"] if config.head_bias else 0)
 
 
+def encoded(w: Weights, config: ModelConfig, now: models.Tokens, vectors: Numbers) -> Numbers:
+    c = config.encoder
+    assert c is not None
+    below, at = part(w, "encoder"), np.where(now.new_real, np.atleast_2d(now.positions), 0)
+    x = vectors
+    if c.inputs == "ids":
+        x = rows(below["embedding.weight"], np.where(now.new_real, now.ids, 0)) * c.embedding_scale
+    if c.positions == "learned":
+        x = x + rows(below["positions.weight"], at)
+    seen = multihead.view(now.positions, now.positions, causal=False, window=None, real=now.real)
+    for n in range(c.layers):
+        x = passed(x, part(below, f"layers.{n}"), c.block, seen, seen)
+    return formulas.norm(x, part(below, "final_norm"), c.block.norm, c.block.eps)
+
+
 def rows(table: Numbers, ids: Numbers) -> Numbers:
     return np.take(table[:, 0] if table.ndim == 4 else table, ids, axis=-2)
 
@@ -149,6 +164,21 @@ def test_logits(fields: dict[str, Any]) -> None:
     assert set(found) == set(arrays)
     hides = given.get("memory_mask")
     agree(lambda memory=None, **w: scored(w, case.model, now, memory, hides), arrays, found, dy)
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_encode(vectors: bool) -> None:
+    sizes = {"B": 2, "T": 3, "M": 6, "H": 2, "K": 1, "D": 4, "E": 3, "F": 5, "V": 7, "L": 1}
+    fields: dict[str, Any] = {**sizes, "positions": "learned", "rotary": "half", "pads": "right", "w": "quiet"}
+    case = ModelCase(kind="encoder", vectors=vectors, norm="layer", **fields, seed=11)
+    inputs = case.inputs(FLOAT64)
+    read = inputs[case.reads]
+    now = models.Tokens.of(read, inputs["token_mask"])
+    dy = cotangent((2, 3, 6)) * now.new_real[..., None]
+    found = model_gradients.encode(weights_of(inputs), case.model, read, dy, token_mask=inputs["token_mask"])
+    arrays = {**weights_of(inputs), **({"vectors": read} if vectors else {})}
+    assert set(found) == set(arrays)
+    agree(lambda vectors=read, **w: encoded(w, case.model, now, vectors), arrays, found, dy)
 
 
 def test_rows_that_are_not_read_get_nothing() -> None:

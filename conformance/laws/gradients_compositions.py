@@ -46,13 +46,14 @@ def block(case: BlockCase) -> Reference:
     return found
 
 
-def logits(case: ModelCase) -> Reference:
-    """The gradients of the weights and of the memory; weights of an encoder beside the decoder are not read."""
+def called(case: ModelCase) -> Reference:
+    """The gradients of the weights, and of the memory or vectors; weights of a stack that is not called get nothing."""
 
     def found(inputs: Inputs, dy: Numpy, contract: Contract) -> Found:
         given: dict[str, Any] = {name: inputs[name] for name in ARRAYS if name in inputs}
         weights = weights_of(inputs)
-        made = model.logits(weights, case.model, inputs["tokens"], dy, **given, contract=contract)
+        reference = model.encode if case.encodes else model.logits
+        made = reference(weights, case.model, inputs[case.reads], dy, **given, contract=contract)
         return {**{n: Bounded(np.zeros(w.shape), np.zeros(w.shape)) for n, w in weights.items()}, **made}
 
     return found

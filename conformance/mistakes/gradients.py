@@ -45,7 +45,7 @@ def _varied(
     elif isinstance(case, BlockCase):
         yield from gradients_compositions.block(case, dy, right)
     elif isinstance(case, ModelCase):
-        yield from gradients_compositions.logits(case, inputs, dy, right)
+        yield from gradients_compositions.model(case, inputs, dy, right)
     for name, g in right.items():
         yield f"{name} has no gradient", {name: np.zeros(g.shape)}
 

@@ -15,7 +15,7 @@ from gaugeblock.conformance.strategies.multihead import MultiHeadCase
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.reference import formulas, multihead
 from gaugeblock.spec.reference.bounded import Real
-from gaugeblock.spec.reference.gradients import model as model_gradients
+from gaugeblock.spec.reference.gradients.model import logits
 from gaugeblock.spec.reference.gradients.positions import rotate
 from gaugeblock.spec.reference.positions import alibi_bias
 
@@ -147,18 +147,19 @@ def block(case: BlockCase, dy: Numpy, right: Mapping[str, Real]) -> Varied:
         yield "the gradient does not come back past the sublayers: the residual is lost", {**nothing, **last}
 
 
-def logits(case: ModelCase, inputs: Inputs, dy: Numpy, right: Mapping[str, Real]) -> Varied:
-    """Mistakes with the tables of a decoder."""
-    table, e = "decoder.embedding.weight", case.embedding_scale
-    if case.tied:
+def model(case: ModelCase, inputs: Inputs, dy: Numpy, right: Mapping[str, Real]) -> Varied:
+    """Mistakes with the tables and layers of a stack."""
+    stack = "encoder" if case.encodes else "decoder"
+    table, e = f"{stack}.embedding.weight", case.embedding_scale
+    if case.tied and not case.encodes:
         by_head, by_rows = _uses(case, inputs, dy)
         yield "the tied table has the gradient of the head alone", {table: by_head}
         yield "the tied table has the gradient of the embedding alone", {table: by_rows}
         yield "the gradient of the embedding lacks its scale", {table: by_head + by_rows / e}
-    else:
+    elif table in right:
         yield "the gradient of the embedding lacks its scale", {table: right[table] / e}
     for n in range(case.L):
-        frozen = {name: np.zeros(g.shape) for name, g in right.items() if f"decoder.layers.{n}." in name}
+        frozen = {name: np.zeros(g.shape) for name, g in right.items() if f"{stack}.layers.{n}." in name}
         yield f"the weights of layer {n} have no gradient", frozen
 
 
@@ -168,5 +169,5 @@ def _uses(case: ModelCase, inputs: Inputs, dy: Numpy) -> tuple[Real, Real]:
     untied = {**held, "head.weight": held["decoder.embedding.weight"].T}
     given: dict[str, Any] = {name: inputs[name] for name in ARRAYS if name in inputs}
     config = replace(case.model, tied=False)
-    found = model_gradients.logits(untied, config, inputs["tokens"], dy, **given)
+    found = logits(untied, config, inputs["tokens"], dy, **given)
     return found["head.weight"].value.T, found["decoder.embedding.weight"].value
