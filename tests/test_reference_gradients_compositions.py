@@ -13,7 +13,7 @@ from gaugeblock.conformance.strategies.compositions import weights_of
 from gaugeblock.conformance.strategies.model import ModelCase
 from gaugeblock.conformance.strategies.multihead import MultiHeadCase
 from gaugeblock.spec.config import AttentionConfig, BlockConfig, ModelConfig
-from gaugeblock.spec.precision import FLOAT32, FLOAT64, Contract
+from gaugeblock.spec.precision import EXACT, FLOAT32, FLOAT64, Contract
 from gaugeblock.spec.reference import formulas, multihead
 from gaugeblock.spec.reference import model as models
 from gaugeblock.spec.reference.gradients import blocks as block_gradients
@@ -195,3 +195,38 @@ def test_rows_that_are_not_read_get_nothing() -> None:
             g = found[f"decoder.{name}.weight"]
             assert (tied and name == "embedding") or not (g.value[at].any() or g.err[at].any())
             assert len(at)
+
+
+def share(found: Mapping[str, Any], held: Mapping[str, Any]) -> float:
+    """The largest error of any gradient in float32, relative to its own largest element, where that is not nothing."""
+    sizes = {name: np.max(np.abs(b.value), initial=0.0) for name, b in held.items()}
+    told = {name: size for name, size in sizes.items() if size > 1e3 * np.max(held[name].err, initial=0.0)}
+    return float(max(np.max(found[name].err) / size for name, size in told.items()))
+
+
+@pytest.mark.parametrize(("io", "allowed"), [(FLOAT32, 1e-2), (FLOAT64, 2e-11)])
+@pytest.mark.parametrize("fields", LAYERS)
+def test_bounds_of_a_layer_tell_something(fields: dict[str, Any], io: Any, allowed: float) -> None:
+    sizes = {"B": 2, "T": 4, "M": 5, "H": 4, "K": 2, "D": 4, "E": 3}
+    for seed in range(5):
+        case = MultiHeadCase(**{**sizes, **fields}, seed=seed)
+        (x, w, c), keywords = case.arguments(case.inputs(io))
+        dy = cotangent(x.shape)
+        made = [
+            multihead_gradients.multi_head_attention(x, w, c, dy, **keywords, contract=k) for k in (Contract(io), EXACT)
+        ]
+        assert share(*made) < allowed
+
+
+@pytest.mark.parametrize(
+    ("io", "w", "allowed"), [(FLOAT32, "quiet", 0.03), (FLOAT64, "quiet", 1e-10), (FLOAT64, "normal", 1e-7)]
+)
+@pytest.mark.parametrize("fields", BLOCKS)
+def test_bounds_of_a_block_tell_something(fields: dict[str, Any], io: Any, w: str, allowed: float) -> None:
+    sizes = {"B": 2, "T": 3, "M": 5, "H": 4, "K": 2, "D": 2, "E": 3, "F": 4}
+    for seed in range(5):
+        case = BlockCase(**{**sizes, **fields}, w=w, seed=seed)
+        (x, held, c), keywords = case.arguments(case.inputs(io))
+        dy = cotangent(x.shape)
+        made = [block_gradients.block(x, held, c, dy, **keywords, contract=k) for k in (Contract(io), EXACT)]
+        assert share(*made) < allowed
