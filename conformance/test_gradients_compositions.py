@@ -5,6 +5,7 @@ from typing import Any
 
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import checks
+from gaugeblock.conformance.laws.gradients import keeps_its_word
 from gaugeblock.conformance.laws.gradients_compositions import (
     agree,
     block,
@@ -131,6 +132,11 @@ def test_later_columns_of_a_block_have_no_gradient(cell: Cell, case: BlockCase) 
 )
 def test_hidden_columns_of_a_block_have_no_gradient(cell: Cell, case: BlockCase) -> None:
     nothing_hidden(cell, case, block(case), "a column that no token with a cotangent sees gets nothing")
+
+
+@blk("BLOCK-GRADIENT-CALL", cases=partial(blocks.cases, w=("quiet",), network=NETWORKS))
+def test_pullback_of_a_block_may_be_called_again(cell: Cell, case: BlockCase) -> None:
+    keeps_its_word(cell, case, block(case))
 
 
 @blk("BLOCK-GRADIENT", needs=("pre",), cases=partial(blocks.cases, placement=("pre",), **ANY_BLOCK), effort=0.2)

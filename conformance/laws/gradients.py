@@ -1,6 +1,6 @@
 """The laws of gradients: the pullback of a call against the reference's, and what must be zero in it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from gaugeblock.spec.precision import EXACT, HALF, Contract
 from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, is_held, ulps
 
 Found = Mapping[str, Bounded]
+ByName = dict[str, Numpy]
 Reference = Callable[[Inputs, Numpy, Contract], Found]  # the inputs of a call, a cotangent, a contract -> gradients
 
 
@@ -22,15 +23,20 @@ def float_names(cell: Cell, inputs: Inputs) -> list[str]:
     return [name for name, x in inputs.items() if x.dtype == cell.io.dtype]
 
 
+def gradients_of_each(cell: Cell, case: Case, inputs: Inputs, dys: Sequence[Numpy]) -> tuple[Numpy, list[ByName]]:
+    """The value under vjp, and the gradients for one cotangent after the other, from one pullback."""
+    return cell.guarded(case, lambda: _pulled(cell, case, inputs, dys))  # type: ignore[no-any-return]
+
+
 def gradients(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Numpy]:
     """The gradient of every float array of a call, by the backend's vjp; weights travel as one mapping.
 
     Raises BackendRaised, and Nonconformance where one is not of its primal's shape and dtype.
     """
-    return cell.guarded(case, lambda: _pulled(cell, case, inputs, dy))  # type: ignore[no-any-return]
+    return gradients_of_each(cell, case, inputs, [dy])[1][0]
 
 
-def _pulled(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Numpy]:
+def _pulled(cell: Cell, case: Case, inputs: Inputs, dys: Sequence[Numpy]) -> tuple[Numpy, list[ByName]]:
     backend = cell.backend
     assert isinstance(backend, Gradients)
     placed = {name: backend.asarray(x.copy() if x.flags.c_contiguous else x) for name, x in inputs.items()}
@@ -41,10 +47,13 @@ def _pulled(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Nump
         mapping = primals[len(plain)] if weights else {}
         return cell.invoke(case, {**placed, **dict(zip(plain, primals, strict=False)), **mapping})
 
-    _, pullback = backend.vjp(function, *(placed[n] for n in plain), *([weights] if weights else []))
-    found = pullback(backend.asarray(dy))
-    whole = {**dict(zip(plain, found, strict=False)), **(found[len(plain)] if weights else {})}
-    return {name: np.asarray(backend.asnumpy(g)) for name, g in whole.items()}
+    value, pullback = backend.vjp(function, *(placed[n] for n in plain), *([weights] if weights else []))
+    made = []
+    for dy in dys:
+        found = pullback(backend.asarray(dy))
+        whole = {**dict(zip(plain, found, strict=False)), **(found[len(plain)] if weights else {})}
+        made.append({name: np.array(backend.asnumpy(g)) for name, g in whole.items()})
+    return np.asarray(backend.asnumpy(value)), made
 
 
 def cotangent(cell: Cell, case: Case, inputs: Inputs, kind: str = "normal") -> Numpy:
@@ -83,12 +92,16 @@ def right(
     """
     inputs = case.inputs(cell.io) if inputs is None else inputs
     dy = cotangent(cell, case, inputs, kind) if dy is None else dy
-    got = gradients(cell, case, inputs, dy)
+    agrees(cell, case, inputs, dy, gradients(cell, case, inputs, dy), reference)
+
+
+def agrees(cell: Cell, case: Case, inputs: Inputs, dy: Numpy, got: ByName, reference: Reference, law: str = "") -> None:
+    """Gradients that were pulled back already, against the reference's."""
     expected, own = reference(inputs, dy, cell.contract()), reference(inputs, dy, EXACT)
     for name, g in got.items():
         of_right_kind(cell, case, inputs, name, g)
         try:
-            judged(cell, case, inputs, g, expected[name], own[name], f"the gradient of {name}")
+            judged(cell, case, inputs, g, expected[name], own[name], f"the gradient of {name}{law}")
         except Nonconformance as failure:
             failure.advice = explained(case, inputs, dy, got, own)
             raise
@@ -98,6 +111,20 @@ def right(
 def _tells_nothing(expected: Bounded, own: Bounded) -> bool:
     size = np.abs(expected.value)
     return bool(np.any(size > own.err) and np.all(expected.err >= np.max(size)))
+
+
+def keeps_its_word(cell: Cell, case: Case, reference: Reference) -> None:
+    """The value under vjp is right as that of any call is, and so are the gradients of one pullback after the other.
+
+    The first cotangent comes again behind another one: nothing is left of what was asked for in between.
+    """
+    inputs = case.inputs(cell.io)
+    first, other = cotangent(cell, case, inputs), cotangent(cell, case, inputs, "row")
+    dys = (first, other, first)
+    value, found = gradients_of_each(cell, case, inputs, dys)
+    cell.judge(case, inputs, value)
+    for turn, (dy, got) in enumerate(zip(dys, found, strict=True), 1):
+        agrees(cell, case, inputs, dy, got, reference, f", from call {turn} of the pullback")
 
 
 def certain(
