@@ -24,8 +24,17 @@ def float_names(cell: Cell, inputs: Inputs) -> list[str]:
 
 
 def gradients_of_each(cell: Cell, case: Case, inputs: Inputs, dys: Sequence[Numpy]) -> tuple[Numpy, list[ByName]]:
-    """The value under vjp, and the gradients for one cotangent after the other, from one pullback."""
-    return cell.guarded(case, lambda: _pulled(cell, case, inputs, dys))  # type: ignore[no-any-return]
+    """The value under vjp, and the gradients for one cotangent after the other, from one pullback.
+
+    Raises BackendRaised, and Nonconformance where a primal has no gradient at all, not even zero.
+    """
+    value, made = cell.guarded(case, lambda: _pulled(cell, case, inputs, dys))
+    for found in made:
+        lost = [name for name in float_names(cell, inputs) if name not in found]
+        if lost:
+            problem = f"the pullback must give a gradient of every primal, and gives none of {', '.join(lost)}"
+            raise cell.fail(problem, case, inputs=inputs)
+    return value, made
 
 
 def gradients(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Numpy]:

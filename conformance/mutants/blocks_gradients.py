@@ -132,3 +132,18 @@ class DropsOutInTraining(Taped):
         value, pullback = super().vjp(function, *primals)
         kept = np.random.default_rng(0).random(value.shape) >= 0.1
         return np.asarray((value * kept / 0.9).astype(value.dtype)), pullback
+
+
+@mutant(killed_by=("BLOCK-GRADIENT-CALL",), dtypes=("float32", "bfloat16"))
+class BiasesLeftOut(Taped):
+    """What the pullback gives has no entries for biases."""
+
+    def vjp(self, function: Any, *primals: Any) -> Any:
+        value, pullback = super().vjp(function, *primals)
+        return value, lambda dy: tuple(_weights_only(g) for g in pullback(dy))
+
+
+def _weights_only(found: Any) -> Any:
+    if not isinstance(found, Mapping):
+        return found
+    return {name: g for name, g in found.items() if name.endswith("weight")}
