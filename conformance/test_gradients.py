@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import checks
-from gaugeblock.conformance.laws.gradients import certain, right
+from gaugeblock.conformance.laws.gradients import certain, keeps_its_word, right
 from gaugeblock.conformance.laws.gradients_components import (
     activation,
     attention,
@@ -107,6 +107,12 @@ def test_jacobian_of_the_softmax(cell: Cell, case: A) -> None:
 )
 def test_gradients_of_attention(cell: Cell, case: A) -> None:
     right(cell, case, attention(cell, case))
+
+
+@attn("ATTN-GRADIENT-CALL", cases=partial(attention_cases, qk=TAME, mask=("", "random")), effort=0.2)
+def test_pullback_of_attention_may_be_called_again(cell: Cell, case: A) -> None:
+    if keeps_empty_rows(cell, case):
+        keeps_its_word(cell, case, attention(cell, case))
 
 
 @attn("ATTN-GRADIENT", needs=("window",), cases=partial(attention_cases, sizes=WIDE, qk=TAME, window=((1, 1), (2, 0))))

@@ -5,12 +5,13 @@ from typing import Any
 
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import checks
+from gaugeblock.conformance.laws.gradients import keeps_its_word
 from gaugeblock.conformance.laws.gradients_compositions import (
     agree,
     block,
+    called,
     identity,
     layer,
-    logits,
     norms_alone,
     nothing_hidden,
 )
@@ -25,6 +26,7 @@ FEW = 0.1  # of the usual number of examples: a compiler needs seconds for the w
 gradient = partial(checks, capability="gradients", effort=FEW)
 mha = partial(gradient, component="multihead", case_type=MultiHeadCase)
 blk = partial(gradient, component="blocks", offer="block", case_type=BlockCase)
+encoder = partial(gradient, component="model", offer="encoder", case_type=ModelCase)
 decoder = partial(gradient, component="model", offer="decoder", case_type=ModelCase)
 
 TAME = (("normal", "normal"), ("positive", "positive"))
@@ -132,6 +134,11 @@ def test_hidden_columns_of_a_block_have_no_gradient(cell: Cell, case: BlockCase)
     nothing_hidden(cell, case, block(case), "a column that no token with a cotangent sees gets nothing")
 
 
+@blk("BLOCK-GRADIENT-CALL", cases=partial(blocks.cases, w=("quiet",), network=NETWORKS))
+def test_pullback_of_a_block_may_be_called_again(cell: Cell, case: BlockCase) -> None:
+    keeps_its_word(cell, case, block(case))
+
+
 @blk("BLOCK-GRADIENT", needs=("pre",), cases=partial(blocks.cases, placement=("pre",), **ANY_BLOCK), effort=0.2)
 def test_gradients_of_a_pre_block(cell: Cell, case: BlockCase) -> None:
     agree(cell, case, block(case))
@@ -148,19 +155,27 @@ def test_gradients_of_a_post_block(cell: Cell, case: BlockCase) -> None:
     cases=partial(decoders, tied=(False,), tokens=("distinct",), pads=("",), L=(1, 2)),
 )
 def test_rows_of_later_tokens_have_no_gradient(cell: Cell, case: ModelCase) -> None:
-    nothing_hidden(cell, case, logits(case), "a token after every one with a cotangent gets nothing", kind="early")
+    nothing_hidden(cell, case, called(case), "a token after every one with a cotangent gets nothing", kind="early")
 
 
 @decoder("MODEL-GRADIENT-UNREAD", needs=("untied",), cases=partial(decoders, tied=(False,), positions=("learned", "")))
 def test_rows_that_are_not_read_have_no_gradient(cell: Cell, case: ModelCase) -> None:
-    nothing_hidden(cell, case, logits(case), "a row that no real token reads gets nothing", kind="normal")
+    nothing_hidden(cell, case, called(case), "a row that no real token reads gets nothing", kind="normal")
 
 
 @decoder("MODEL-GRADIENT-TIED", needs=("tied",), cases=partial(decoders, tied=(True,)))
 def test_tied_table_sums_both_of_its_uses(cell: Cell, case: ModelCase) -> None:
-    agree(cell, case, logits(case))
+    agree(cell, case, called(case))
+
+
+@encoder(
+    "MODEL-GRADIENT",
+    cases=partial(model_cases, sizes=SIZES[:2], kind=("encoder", "both"), encode=(True,), scaling=("",), w=QUIET),
+)
+def test_gradients_of_an_encoder(cell: Cell, case: ModelCase) -> None:
+    agree(cell, case, called(case))
 
 
 @decoder("MODEL-GRADIENT", cases=partial(decoders, pads=("", *PADDED), tokens=("random", "same")), effort=0.2)
 def test_gradients_of_logits(cell: Cell, case: ModelCase) -> None:
-    agree(cell, case, logits(case))
+    agree(cell, case, called(case))

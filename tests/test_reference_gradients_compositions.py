@@ -13,7 +13,7 @@ from gaugeblock.conformance.strategies.compositions import weights_of
 from gaugeblock.conformance.strategies.model import ModelCase
 from gaugeblock.conformance.strategies.multihead import MultiHeadCase
 from gaugeblock.spec.config import AttentionConfig, BlockConfig, ModelConfig
-from gaugeblock.spec.precision import FLOAT32, FLOAT64, Contract
+from gaugeblock.spec.precision import EXACT, FLOAT32, FLOAT64, Contract
 from gaugeblock.spec.reference import formulas, multihead
 from gaugeblock.spec.reference import model as models
 from gaugeblock.spec.reference.gradients import blocks as block_gradients
@@ -93,6 +93,21 @@ def scored(w: Weights, config: ModelConfig, now: models.Tokens, memory: Numbers,
     return x @ head + (w["head.bias"] if config.head_bias else 0)
 
 
+def encoded(w: Weights, config: ModelConfig, now: models.Tokens, vectors: Numbers) -> Numbers:
+    c = config.encoder
+    assert c is not None
+    below, at = part(w, "encoder"), np.where(now.new_real, np.atleast_2d(now.positions), 0)
+    x = vectors
+    if c.inputs == "ids":
+        x = rows(below["embedding.weight"], np.where(now.new_real, now.ids, 0)) * c.embedding_scale
+    if c.positions == "learned":
+        x = x + rows(below["positions.weight"], at)
+    seen = multihead.view(now.positions, now.positions, causal=False, window=None, real=now.real)
+    for n in range(c.layers):
+        x = passed(x, part(below, f"layers.{n}"), c.block, seen, seen)
+    return formulas.norm(x, part(below, "final_norm"), c.block.norm, c.block.eps)
+
+
 def rows(table: Numbers, ids: Numbers) -> Numbers:
     return np.take(table[:, 0] if table.ndim == 4 else table, ids, axis=-2)
 
@@ -151,6 +166,21 @@ def test_logits(fields: dict[str, Any]) -> None:
     agree(lambda memory=None, **w: scored(w, case.model, now, memory, hides), arrays, found, dy)
 
 
+@pytest.mark.parametrize("vectors", [False, True])
+def test_encode(vectors: bool) -> None:
+    sizes = {"B": 2, "T": 3, "M": 6, "H": 2, "K": 1, "D": 4, "E": 3, "F": 5, "V": 7, "L": 1}
+    fields: dict[str, Any] = {**sizes, "positions": "learned", "rotary": "half", "pads": "right", "w": "quiet"}
+    case = ModelCase(kind="encoder", vectors=vectors, norm="layer", **fields, seed=11)
+    inputs = case.inputs(FLOAT64)
+    read = inputs[case.reads]
+    now = models.Tokens.of(read, inputs["token_mask"])
+    dy = cotangent((2, 3, 6)) * now.new_real[..., None]
+    found = model_gradients.encode(weights_of(inputs), case.model, read, dy, token_mask=inputs["token_mask"])
+    arrays = {**weights_of(inputs), **({"vectors": read} if vectors else {})}
+    assert set(found) == set(arrays)
+    agree(lambda vectors=read, **w: encoded(w, case.model, now, vectors), arrays, found, dy)
+
+
 def test_rows_that_are_not_read_get_nothing() -> None:
     case = ModelCase(B=2, T=3, M=4, H=2, K=2, D=2, E=2, F=3, V=9, L=1, positions="learned", pads="right", seed=2)
     inputs = case.inputs(FLOAT32)
@@ -165,3 +195,38 @@ def test_rows_that_are_not_read_get_nothing() -> None:
             g = found[f"decoder.{name}.weight"]
             assert (tied and name == "embedding") or not (g.value[at].any() or g.err[at].any())
             assert len(at)
+
+
+def share(found: Mapping[str, Any], held: Mapping[str, Any]) -> float:
+    """The largest error of any gradient in float32, relative to its own largest element, where that is not nothing."""
+    sizes = {name: np.max(np.abs(b.value), initial=0.0) for name, b in held.items()}
+    told = {name: size for name, size in sizes.items() if size > 1e3 * np.max(held[name].err, initial=0.0)}
+    return float(max(np.max(found[name].err) / size for name, size in told.items()))
+
+
+@pytest.mark.parametrize(("io", "allowed"), [(FLOAT32, 1e-2), (FLOAT64, 2e-11)])
+@pytest.mark.parametrize("fields", LAYERS)
+def test_bounds_of_a_layer_tell_something(fields: dict[str, Any], io: Any, allowed: float) -> None:
+    sizes = {"B": 2, "T": 4, "M": 5, "H": 4, "K": 2, "D": 4, "E": 3}
+    for seed in range(5):
+        case = MultiHeadCase(**{**sizes, **fields}, seed=seed)
+        (x, w, c), keywords = case.arguments(case.inputs(io))
+        dy = cotangent(x.shape)
+        made = [
+            multihead_gradients.multi_head_attention(x, w, c, dy, **keywords, contract=k) for k in (Contract(io), EXACT)
+        ]
+        assert share(*made) < allowed
+
+
+@pytest.mark.parametrize(
+    ("io", "w", "allowed"), [(FLOAT32, "quiet", 0.03), (FLOAT64, "quiet", 1e-10), (FLOAT64, "normal", 1e-7)]
+)
+@pytest.mark.parametrize("fields", BLOCKS)
+def test_bounds_of_a_block_tell_something(fields: dict[str, Any], io: Any, w: str, allowed: float) -> None:
+    sizes = {"B": 2, "T": 3, "M": 5, "H": 4, "K": 2, "D": 2, "E": 3, "F": 4}
+    for seed in range(5):
+        case = BlockCase(**{**sizes, **fields}, w=w, seed=seed)
+        (x, held, c), keywords = case.arguments(case.inputs(io))
+        dy = cotangent(x.shape)
+        made = [block_gradients.block(x, held, c, dy, **keywords, contract=k) for k in (Contract(io), EXACT)]
+        assert share(*made) < allowed

@@ -1,18 +1,20 @@
 """The laws of gradients: the pullback of a call against the reference's, and what must be zero in it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gaugeblock.conformance.case import Case, Inputs
-from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.cell import Cell, Nonconformance
+from gaugeblock.conformance.mistakes.gradients import explained
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.gradients import Gradients
 from gaugeblock.spec.precision import EXACT, HALF, Contract
 from gaugeblock.spec.reference.bounded import Bounded, Expected, Real, is_held, ulps
 
 Found = Mapping[str, Bounded]
+ByName = dict[str, Numpy]
 Reference = Callable[[Inputs, Numpy, Contract], Found]  # the inputs of a call, a cotangent, a contract -> gradients
 
 
@@ -21,15 +23,29 @@ def float_names(cell: Cell, inputs: Inputs) -> list[str]:
     return [name for name, x in inputs.items() if x.dtype == cell.io.dtype]
 
 
+def gradients_of_each(cell: Cell, case: Case, inputs: Inputs, dys: Sequence[Numpy]) -> tuple[Numpy, list[ByName]]:
+    """The value under vjp, and the gradients for one cotangent after the other, from one pullback.
+
+    Raises BackendRaised, and Nonconformance where a primal has no gradient at all, not even zero.
+    """
+    value, made = cell.guarded(case, lambda: _pulled(cell, case, inputs, dys))
+    for found in made:
+        lost = [name for name in float_names(cell, inputs) if name not in found]
+        if lost:
+            problem = f"the pullback must give a gradient of every primal, and gives none of {', '.join(lost)}"
+            raise cell.fail(problem, case, inputs=inputs)
+    return value, made
+
+
 def gradients(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Numpy]:
     """The gradient of every float array of a call, by the backend's vjp; weights travel as one mapping.
 
     Raises BackendRaised, and Nonconformance where one is not of its primal's shape and dtype.
     """
-    return cell.guarded(case, lambda: _pulled(cell, case, inputs, dy))  # type: ignore[no-any-return]
+    return gradients_of_each(cell, case, inputs, [dy])[1][0]
 
 
-def _pulled(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Numpy]:
+def _pulled(cell: Cell, case: Case, inputs: Inputs, dys: Sequence[Numpy]) -> tuple[Numpy, list[ByName]]:
     backend = cell.backend
     assert isinstance(backend, Gradients)
     placed = {name: backend.asarray(x.copy() if x.flags.c_contiguous else x) for name, x in inputs.items()}
@@ -40,10 +56,13 @@ def _pulled(cell: Cell, case: Case, inputs: Inputs, dy: Numpy) -> dict[str, Nump
         mapping = primals[len(plain)] if weights else {}
         return cell.invoke(case, {**placed, **dict(zip(plain, primals, strict=False)), **mapping})
 
-    _, pullback = backend.vjp(function, *(placed[n] for n in plain), *([weights] if weights else []))
-    found = pullback(backend.asarray(dy))
-    whole = {**dict(zip(plain, found, strict=False)), **(found[len(plain)] if weights else {})}
-    return {name: np.asarray(backend.asnumpy(g)) for name, g in whole.items()}
+    value, pullback = backend.vjp(function, *(placed[n] for n in plain), *([weights] if weights else []))
+    made = []
+    for dy in dys:
+        found = pullback(backend.asarray(dy))
+        whole = {**dict(zip(plain, found, strict=False)), **(found[len(plain)] if weights else {})}
+        made.append({name: np.array(backend.asnumpy(g)) for name, g in whole.items()})
+    return np.asarray(backend.asnumpy(value)), made
 
 
 def cotangent(cell: Cell, case: Case, inputs: Inputs, kind: str = "normal") -> Numpy:
@@ -82,17 +101,39 @@ def right(
     """
     inputs = case.inputs(cell.io) if inputs is None else inputs
     dy = cotangent(cell, case, inputs, kind) if dy is None else dy
-    got = gradients(cell, case, inputs, dy)
+    agrees(cell, case, inputs, dy, gradients(cell, case, inputs, dy), reference)
+
+
+def agrees(cell: Cell, case: Case, inputs: Inputs, dy: Numpy, got: ByName, reference: Reference, law: str = "") -> None:
+    """Gradients that were pulled back already, against the reference's."""
     expected, own = reference(inputs, dy, cell.contract()), reference(inputs, dy, EXACT)
     for name, g in got.items():
         of_right_kind(cell, case, inputs, name, g)
-        judged(cell, case, inputs, g, expected[name], own[name], f"the gradient of {name}")
+        try:
+            judged(cell, case, inputs, g, expected[name], own[name], f"the gradient of {name}{law}")
+        except Nonconformance as failure:
+            failure.advice = explained(case, inputs, dy, got, own)
+            raise
         cell.tally.undetermined += cell.dtype not in HALF and _tells_nothing(expected[name], own[name])
 
 
 def _tells_nothing(expected: Bounded, own: Bounded) -> bool:
     size = np.abs(expected.value)
     return bool(np.any(size > own.err) and np.all(expected.err >= np.max(size)))
+
+
+def keeps_its_word(cell: Cell, case: Case, reference: Reference) -> None:
+    """The value under vjp is right as that of any call is, and so are the gradients of one pullback after the other.
+
+    The first cotangent comes again behind another one: nothing is left of what was asked for in between.
+    """
+    inputs = case.inputs(cell.io)
+    first, other = cotangent(cell, case, inputs), cotangent(cell, case, inputs, "row")
+    dys = (first, other, first)
+    value, found = gradients_of_each(cell, case, inputs, dys)
+    cell.judge(case, inputs, value)
+    for turn, (dy, got) in enumerate(zip(dys, found, strict=True), 1):
+        agrees(cell, case, inputs, dy, got, reference, f", from call {turn} of the pullback")
 
 
 def certain(
@@ -107,7 +148,8 @@ def certain(
         nothing = (b.value == 0) & (b.err == 0)
         cell.tally.judged += 1
         if np.any(nothing & ~(got[name].astype(np.float64) == 0)):
-            raise cell.fail(f"{law}: the gradient of {name} is not zero there", case, inputs=inputs)
+            advice = explained(case, inputs, dy, got, reference(inputs, dy, EXACT))
+            raise cell.fail(f"{law}: the gradient of {name} is not zero there", case, inputs=inputs, advice=advice)
 
 
 def of_right_kind(cell: Cell, case: Case, inputs: Inputs, name: str, got: Numpy) -> None:

@@ -15,12 +15,13 @@ from gaugeblock.conformance.laws.gradients import (
     orthogonal,
     right,
 )
+from gaugeblock.conformance.mistakes.gradients import explained
 from gaugeblock.conformance.strategies.blocks import BlockCase
 from gaugeblock.conformance.strategies.compositions import weights_of
 from gaugeblock.conformance.strategies.model import ARRAYS, ModelCase
 from gaugeblock.conformance.strategies.multihead import MultiHeadCase
 from gaugeblock.spec.backend import Numpy
-from gaugeblock.spec.precision import Contract
+from gaugeblock.spec.precision import EXACT, Contract
 from gaugeblock.spec.reference.bounded import Bounded
 from gaugeblock.spec.reference.gradients import blocks, model, multihead
 
@@ -45,13 +46,14 @@ def block(case: BlockCase) -> Reference:
     return found
 
 
-def logits(case: ModelCase) -> Reference:
-    """The gradients of the weights and of the memory; weights of an encoder beside the decoder are not read."""
+def called(case: ModelCase) -> Reference:
+    """The gradients of the weights, and of the memory or vectors; weights of a stack that is not called get nothing."""
 
     def found(inputs: Inputs, dy: Numpy, contract: Contract) -> Found:
         given: dict[str, Any] = {name: inputs[name] for name in ARRAYS if name in inputs}
         weights = weights_of(inputs)
-        made = model.logits(weights, case.model, inputs["tokens"], dy, **given, contract=contract)
+        reference = model.encode if case.encodes else model.logits
+        made = reference(weights, case.model, inputs[case.reads], dy, **given, contract=contract)
         return {**{n: Bounded(np.zeros(w.shape), np.zeros(w.shape)) for n, w in weights.items()}, **made}
 
     return found
@@ -82,7 +84,8 @@ def identity(cell: Cell, case: BlockCase) -> None:
     got = gradients(cell, case, inputs, dy)
     cell.tally.judged += 1
     if not np.array_equal(got["x"].astype(np.float64), dy.astype(np.float64)):
-        raise cell.fail("the gradient of x is not the cotangent of the result", case, inputs=inputs)
+        advice = explained(case, inputs, dy, got, block(case)(inputs, dy, EXACT))
+        raise cell.fail("the gradient of x is not the cotangent of the result", case, inputs=inputs, advice=advice)
     certain(cell, case, block(case), "what stands before a projection of zeros gets nothing", dy=dy)
 
 

@@ -119,3 +119,59 @@ class BiasNotSummedOverTheBatch(HandwrittenAttention):
 
     def _over_broadcast(self, ds: Array, shape: tuple[int, ...]) -> Array:
         return super()._over_broadcast(ds[:1] if shape[0] == 1 else ds, shape)
+
+
+class Remembering(HandwrittenAttention):
+    """A pullback that knows what it gave before."""
+
+    def vjp(self, function: Any, *primals: Any) -> Any:
+        value, pullback = super().vjp(function, *primals)
+        given: list[Any] = []
+
+        def remembering(dy: Array) -> Any:
+            given.append(pullback(dy))
+            return self._from(given)
+
+        return self._value(value), remembering
+
+    def _value(self, value: Array) -> Array:
+        return value
+
+    def _from(self, given: list[Any]) -> Any:
+        """What is given back, of all that was found so far."""
+        return given[-1]
+
+
+@mutant(killed_by=("ATTN-GRADIENT-CALL",), dtypes=("float32", "float64"))
+class GradientsPileUp(Remembering):
+    """Each call of the pullback adds to what earlier calls gave."""
+
+    def _from(self, given: list[Any]) -> Any:
+        return tuple(np.asarray(sum(parts)) for parts in zip(*given, strict=True))
+
+
+@mutant(killed_by=("ATTN-GRADIENT-CALL",), dtypes=("float32", "float64"))
+class FirstGradientsKept(Remembering):
+    """The pullback gives what its first call gave, whatever the cotangent."""
+
+    def _from(self, given: list[Any]) -> Any:
+        return given[0]
+
+
+@mutant(killed_by=("ATTN-GRADIENT-CALL",), dtypes=("float32", "float64", "bfloat16", "float16"))
+class PullbackOnceOnly(Remembering):
+    """What was kept for the pullback is freed with its first call."""
+
+    def _from(self, given: list[Any]) -> Any:
+        if len(given) > 1:
+            raise RuntimeError("the graph has been freed")
+        return given[0]
+
+
+@mutant(killed_by=("ATTN-GRADIENT-CALL",), dtypes=("float32", "float64", "bfloat16", "float16"))
+class DropsOutWhenDifferentiated(Remembering):
+    """Under vjp a tenth of the outputs is dropped, and the others made larger."""
+
+    def _value(self, value: Array) -> Array:
+        kept = np.random.default_rng(0).random(value.shape) >= 0.1
+        return np.asarray((value * kept / 0.9).astype(value.dtype))

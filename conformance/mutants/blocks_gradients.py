@@ -9,7 +9,7 @@ from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.mutants import mutant
 from gaugeblock.conformance.mutants.handwritten import Back
 from gaugeblock.conformance.mutants.multihead_gradients import OfALayer
-from gaugeblock.conformance.mutants.taped import Taped
+from gaugeblock.conformance.mutants.taped import Step, Taped
 
 BOTH = ("float32", "float64")
 ALL = ("float32", "float64", "bfloat16", "float16")
@@ -111,3 +111,39 @@ class NetworkMadeAgainFromTheFirstRow(Taped):
     def _layer_back(self, x: Array, dy: Array, weights: Weights, layer: str) -> Back:
         one = layer in ("up", "down", "gate")
         return super()._layer_back(x[:1] if one else x, dy[:1] if one else dy, weights, layer)
+
+
+@mutant(killed_by=("BLOCK-GRADIENT-CALL",), dtypes=("float32", "float64"))
+class CheckpointsOnce(Taped):
+    """What a block kept is overwritten when its pullback is called: a second call starts from the first's result."""
+
+    def _reversed(self, tape: list[Step], found: dict[int, Array]) -> dict[int, Array]:
+        before = self.__dict__.setdefault("before", {})
+        made = super()._reversed(tape, {key: g + before.get(key, 0) for key, g in found.items()})
+        before.update(found)
+        return made
+
+
+@mutant(killed_by=("BLOCK-GRADIENT-CALL",), dtypes=("float32", "float64", "bfloat16"))
+class DropsOutInTraining(Taped):
+    """Under vjp a block drops a tenth of its outputs, and makes the others larger."""
+
+    def vjp(self, function: Any, *primals: Any) -> Any:
+        value, pullback = super().vjp(function, *primals)
+        kept = np.random.default_rng(0).random(value.shape) >= 0.1
+        return np.asarray((value * kept / 0.9).astype(value.dtype)), pullback
+
+
+@mutant(killed_by=("BLOCK-GRADIENT-CALL",), dtypes=("float32", "bfloat16"))
+class BiasesLeftOut(Taped):
+    """What the pullback gives has no entries for biases."""
+
+    def vjp(self, function: Any, *primals: Any) -> Any:
+        value, pullback = super().vjp(function, *primals)
+        return value, lambda dy: tuple(_weights_only(g) for g in pullback(dy))
+
+
+def _weights_only(found: Any) -> Any:
+    if not isinstance(found, Mapping):
+        return found
+    return {name: g for name, g in found.items() if name.endswith("weight")}

@@ -152,3 +152,29 @@ class EmbeddingPassedByHalfTheCotangent(Taped):
 
     def _readers(self, table: Array, positions: Array, dy: Array) -> Array:
         return super()._readers(table, positions, dy / 2)
+
+
+@mutant(killed_by=("MODEL-GRADIENT-UNREAD", "MODEL-GRADIENT"), dtypes=("float32", "float64", "bfloat16"))
+class ModelMadeAgainWithoutItsPads(OfALayer):
+    """A checkpointed model is made again without the mask that hides pads."""
+
+    def _again(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {**options, "mask": None}
+
+
+@mutant(killed_by=("MODEL-GRADIENT",))
+class OuterNormsSkippedBackward(Taped):
+    """Norms outside the blocks hand on the cotangent times their weight, as if they divided by one."""
+
+    def _outer_norm(self, x: Array, weights: Weights, c: Any, name: str) -> Array:
+        y = super()._outer_norm(x, weights, c, name)
+        weight = weights[f"{name}.weight"]
+        bias = weights.get(f"{name}.bias")
+        right = self.tape[-1][1]
+        self.tape[-1] = (y, lambda dy: [(x, dy * upcast(weight)), *_of(right(dy), weight, bias)])
+        return y
+
+
+def _of(found: Back, *arrays: Array | None) -> Back:
+    """Those of the gradients that belong to these arrays."""
+    return [(x, g) for x, g in found if x is not None and any(x is a for a in arrays)]

@@ -20,7 +20,7 @@ Weights = Mapping[str, Array]
 class OfALayer(Taped):
     """One layer's gradient differs by the options that its attention is called with, on the way back only."""
 
-    def _attention_back(self, dy: Array, q: Array, k: Array, v: Array, **options: Any) -> Back:
+    def _attention_back(self, dy: Array, q: Array, k: Array, v: Array, **options: Any) -> Back:  # type: ignore[override]
         return super()._attention_back(dy, q, k, v, **self._again(options))
 
     def _again(self, options: dict[str, Any]) -> dict[str, Any]:

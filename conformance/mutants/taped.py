@@ -128,7 +128,7 @@ class Taped(HandwrittenAttention, HandwrittenPositions, HandwrittenNorms, Handwr
         return self._recorded(y, lambda dy: [(rows, self._scale_back(dy, scale))])
 
     def _scale_back(self, dy: Array, scale: float) -> Array:
-        return dy * dy.dtype.type(scale)
+        return np.asarray(dy * dy.dtype.type(scale))
 
     def _embedding_rows(self, ids: Array, weights: Mapping[str, Array]) -> Array:
         table = weights["embedding.weight"]

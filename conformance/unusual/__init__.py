@@ -11,6 +11,9 @@ from gaugeblock.spec.components import COMPONENTS
 
 B = TypeVar("B", bound=type[Backend])
 
+# of a backend that is here for its gradients: one half precision stands for both, where only zeros are judged
+BACKWARD = frozenset({"float32", "float64", "bfloat16"})
+
 MODULES = (
     "model_decoding",
     "attention",

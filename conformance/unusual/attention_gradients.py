@@ -6,7 +6,7 @@ import numpy as np
 
 from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.mutants.handwritten import HandwrittenAttention
-from gaugeblock.conformance.unusual import correct
+from gaugeblock.conformance.unusual import BACKWARD, correct
 from gaugeblock.spec.attention import Dims
 
 BLOCK = 2
@@ -15,6 +15,8 @@ BLOCK = 2
 @correct
 class DeltaFromTheOutput(HandwrittenAttention):
     """Weights are made again from the log-sum-exp, the row term from the output and its cotangent."""
+
+    dtypes = BACKWARD
 
     def _weights_again(self, scores: Array, visible: Array) -> Array:
         hidden = np.where(visible, scores, -np.inf)
@@ -30,7 +32,9 @@ class DeltaFromTheOutput(HandwrittenAttention):
 
 @correct
 class KeyBlocksBackward(DeltaFromTheOutput):
-    """As a flash kernel goes: keys in blocks, the gradient of the queries collected from one block to the next."""
+    """As a flash kernel goes: keys in blocks, groups from the last head to the first, the scale by both its roots."""
+
+    dtypes = BACKWARD
 
     def _scores_back(self, p: Array, dp: Array, dy: Array, y: Array) -> Array:
         delta = self._row_term(p, dp, dy, y)
@@ -46,11 +50,6 @@ class KeyBlocksBackward(DeltaFromTheOutput):
         for h in reversed(range(d.H // d.K)):
             total = total + parts[:, :, h]
         return total
-
-
-@correct
-class ScaleOfBothRoots(HandwrittenAttention):
-    """The root of the scale is put on the cotangent of the scores twice, where it is not negative."""
 
     def _scaled_back(self, c: Any) -> Any:
         return np.sqrt(c) * np.sqrt(c) if c >= 0 else c

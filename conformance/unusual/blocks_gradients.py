@@ -6,13 +6,15 @@ import numpy as np
 
 from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.mutants.taped import Step, Taped
-from gaugeblock.conformance.unusual import correct
+from gaugeblock.conformance.unusual import BACKWARD, correct
 from gaugeblock.conformance.unusual.attention_gradients import DeltaFromTheOutput
 
 
 @correct
 class Checkpointed(DeltaFromTheOutput, Taped):
     """Nothing is kept: every pullback makes the whole block again, with another softmax than the forward pass had."""
+
+    dtypes = BACKWARD
 
     def vjp(self, function: Any, *primals: Any) -> Any:
         value = function(*primals)
@@ -26,6 +28,8 @@ class Checkpointed(DeltaFromTheOutput, Taped):
 @correct
 class StreamAddedLast(Taped):
     """What several readers give an array is collected first, and added from the last reader's to the first's."""
+
+    dtypes = BACKWARD
 
     def _reversed(self, tape: list[Step], found: dict[int, Array]) -> dict[int, Array]:
         waiting: dict[int, list[Array]] = {key: [g] for key, g in found.items()}

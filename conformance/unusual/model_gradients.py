@@ -15,7 +15,7 @@ CHUNK = 3
 class HeadInChunks(Taped):
     """The head goes back over a few columns of the vocabulary at a time, as one that is fused with its loss does."""
 
-    dtypes = frozenset({"float32", "float64", "bfloat16"})
+    dtypes = frozenset({"float32", "float64"})
 
     def _head_back(self, x: Array, model: Model, dy: Array) -> Back:
         w, tied = model.weights, model.config.tied

@@ -8,7 +8,7 @@ import numpy as np
 from gaugeblock.backends.numpy.arrays import Array, upcast
 from gaugeblock.conformance.mutants.handwritten import Back
 from gaugeblock.conformance.mutants.taped import Taped
-from gaugeblock.conformance.unusual import correct
+from gaugeblock.conformance.unusual import BACKWARD, correct
 from gaugeblock.spec.config import AttentionConfig
 
 Weights = Mapping[str, Array]
@@ -17,6 +17,8 @@ Weights = Mapping[str, Array]
 @correct
 class ProjectionsPackedBackward(Taped):
     """What queries, keys and values of one sequence hand back comes from one product with packed weights."""
+
+    dtypes = BACKWARD
 
     memory: Array | None = None
 
@@ -44,6 +46,8 @@ class ProjectionsPackedBackward(Taped):
 @correct
 class OneTokenAfterTheOther(Taped):
     """Weights and biases collect their gradients token by token, the last one first."""
+
+    dtypes = BACKWARD
 
     def _layer_back(self, x: Array, dy: Array, weights: Weights, layer: str) -> Back:
         rows, g = (a.reshape(-1, a.shape[-1])[::-1] for a in (x, dy))

@@ -1,4 +1,4 @@
-"""The gradients of a decoder's logits (source 8), and what an implementation may lose on the way to them."""
+"""The gradients of encoders and of a decoder's logits (source 8), and what may be lost on the way to them."""
 
 from typing import Any
 
@@ -18,7 +18,8 @@ from gaugeblock.spec.reference.model import Tokens
 from gaugeblock.spec.reference.multihead import View, view
 from gaugeblock.spec.reference.positions import sinusoidal
 
-TABLE = "decoder.embedding.weight"
+EMBEDDING = "embedding.weight"
+TABLE = f"decoder.{EMBEDDING}"
 
 
 def logits(
@@ -42,22 +43,50 @@ def logits(
     memory, by their names. Raises ShapeError, ConfigError.
     Clauses: MODEL-GRADIENT, MODEL-GRADIENT-UNREAD, MODEL-GRADIENT-CAUSAL, MODEL-GRADIENT-TIED.
     """
+    assert config.decoder is not None
     now = Tokens.of(tokens, token_mask)
     other = None if memory is None else given(memory, contract.acc)
     hides = None if memory_mask is None else np.asarray(memory_mask, bool)[:, None, None, :]
     with np.errstate(all="ignore"):
-        x, back = _stack(names.part(weights, "decoder"), config, now, other, hides, contract)
+        x, back = _stack(names.part(weights, "decoder"), config.decoder, now, contract, memory=other, hides=hides)
         _, head = linear(x, _head(weights, config), "head", contract)
         found = head(given(dy, contract.acc))
         (dx,) = found.pop("x")
         below = under("decoder", back(dx))
         del below["x"]  # ids have no cotangent
         by_head = found.pop("head.weight") if config.tied else []
-        (table,) = below.pop(TABLE)  # not yet summed: the cotangent of every row that was read
-        below[TABLE] = [_table(weights, now, table, by_head, contract)]
+        below[TABLE] = [_table(weights[TABLE], now, below[TABLE], by_head, contract)]
         if "context" in below:
             below["memory"] = below.pop("context")
         return finished(merged(below, found), contract)
+
+
+def encode(
+    weights: Weights,
+    config: ModelConfig,
+    tokens_or_vectors: ArrayLike,
+    dy: ArrayLike,
+    *,
+    token_mask: ArrayLike | None = None,
+    contract: Contract = EXACT,
+) -> dict[str, Bounded]:
+    """The gradients of every weight of an encoder, and of vectors where it takes these, for the cotangent dy.
+
+    The arguments are those of spec.model.Encoder, dy (B, T, M), zero at pads -> values and errors in the shapes of the
+    weights and of the vectors, by their names. Raises ShapeError, ConfigError.
+    Clauses: MODEL-GRADIENT, MODEL-GRADIENT-UNREAD.
+    """
+    c = config.encoder
+    assert c is not None
+    now = Tokens.of(tokens_or_vectors, token_mask)
+    with np.errstate(all="ignore"):
+        _, back = _stack(names.part(weights, "encoder"), c, now, contract)
+        below = back(given(dy, contract.acc))
+        dx = below.pop("x")
+        if c.inputs == "ids":
+            below[EMBEDDING] = [_table(weights[f"encoder.{EMBEDDING}"], now, below[EMBEDDING], [], contract)]
+        inputs = {"vectors": dx} if c.inputs == "vectors" else {}
+        return finished({**under("encoder", below), **inputs}, contract)
 
 
 def _head(weights: Weights, config: ModelConfig) -> Weights:
@@ -66,11 +95,15 @@ def _head(weights: Weights, config: ModelConfig) -> Weights:
 
 
 def _stack(
-    weights: Weights, config: ModelConfig, now: Tokens, memory: Bounded | None, hides: Any, contract: Contract
+    weights: Weights,
+    c: StackConfig,
+    now: Tokens,
+    contract: Contract,
+    *,
+    memory: Bounded | None = None,
+    hides: Any = None,
 ) -> Pulled:
-    """The decoder below its head; the gradient of its table is still that of the rows that were read, (B, T, M)."""
-    c = config.decoder
-    assert c is not None
+    """A stack from its inputs on; the gradient of its table is still that of the rows that were read, (B, T, M)."""
     block = c.block
     x, inputs = _inputs(weights, c, now, contract)
     seen = view(now.positions, now.positions, causal=block.causal, window=block.attention.window, real=now.real)
@@ -91,12 +124,11 @@ def _stack(
 
 
 def _inputs(weights: Weights, c: StackConfig, now: Tokens, contract: Contract) -> Pulled:
-    """Rows of the table times the scale, plus those of the positions, through the norm where there is one."""
-    a, block, back = Arithmetic(contract), c.block, None
-    table = np.asarray(weights["embedding.weight"])
-    scale = c.embedding_scale
+    """Rows of the table times the scale, or vectors, plus those of the positions, through the norm if there is one."""
+    a, block, back, scale = Arithmetic(contract), c.block, None, c.embedding_scale
     held = Bounded(np.array(scale), np.where(is_held(scale, contract.acc), 0.0, abs(scale) * contract.acc.u))
-    x = given(table[np.where(now.new_real, now.ids, 0)], contract.acc)
+    ids = c.inputs == "ids"
+    x = given(np.asarray(weights[EMBEDDING])[np.where(now.new_real, now.ids, 0)] if ids else now.ids, contract.acc)
     x = x if scale == 1 else a.result(a.mul(x, held))
     at = np.where(now.new_real, np.atleast_2d(now.positions), 0)  # (B, T)
     if c.positions is not None:
@@ -112,14 +144,15 @@ def _inputs(weights: Weights, c: StackConfig, now: Tokens, contract: Contract) -
         if c.positions == "learned":
             size = np.shape(weights["positions.weight"])
             found["positions.weight"] = [gathered((size[0], size[1]), at, dx, contract)]
-        return {**found, "embedding.weight": [dx if scale == 1 else a.result(a.mul(dx, held))], "x": [dx]}
+        own = {EMBEDDING: [dx if scale == 1 else a.result(a.mul(dx, held))]} if ids else {}
+        return {**found, **own, "x": [dx]}
 
     return x, through
 
 
-def _table(weights: Weights, now: Tokens, dx: Bounded, by_head: list[Bounded], contract: Contract) -> Bounded:
+def _table(table: Any, now: Tokens, read: list[Bounded], by_head: list[Bounded], contract: Contract) -> Bounded:
     """The rows of the table from their readers, and from the head where the table is tied to it."""
-    size = np.shape(weights[TABLE])
+    size, (dx,) = np.shape(table), read
     beside = [moved(g, np.transpose) for g in by_head]
     return gathered((size[0], size[1]), np.where(now.new_real, now.ids, 0), dx, contract, beside=beside)
 

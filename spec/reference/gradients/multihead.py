@@ -67,14 +67,14 @@ def layer(
     if c.rotary is not None and context is None:
         for name in ("query", "key"):
             heads[name], turns[name] = rotation(heads[name], seen.queries, c.rotary, contract)
-    qkv, options = tuple(heads.values()), _options(c, seen, contract, context is not None)
-    mixed = attention(*qkv, **options)
+    (q, k, v), options = heads.values(), _options(c, seen, contract, context is not None)
+    mixed = attention(q, k, v, **options)
     y, out = linear(join(mixed), weights, "output", contract)
 
     def back(dy: Bounded) -> Parts:
         found = out(dy)
         (dmixed,) = found.pop("x")
-        given_back = attention_gradients(*qkv, split(dmixed, c.heads), **options)
+        given_back = attention_gradients(q, k, v, split(dmixed, c.heads), **options)
         for name, short in (("query", "q"), ("key", "k"), ("value", "v")):
             g = given_back[short]
             g = turns[name](g)["x"][0] if name in turns else g

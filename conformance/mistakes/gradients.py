@@ -1,0 +1,58 @@
+"""The mistakes that are made on the way back, as variations of the definition: what a wrong gradient looks like."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from gaugeblock.conformance.case import Case, Inputs
+from gaugeblock.conformance.mistakes import gradients_components, gradients_compositions
+from gaugeblock.conformance.strategies.attention import AttentionCase
+from gaugeblock.conformance.strategies.blocks import BlockCase
+from gaugeblock.conformance.strategies.model import ModelCase
+from gaugeblock.conformance.strategies.multihead import MultiHeadCase
+from gaugeblock.conformance.strategies.normalization import NormCase
+from gaugeblock.spec.backend import Numpy
+from gaugeblock.spec.reference.bounded import Bounded, Real
+
+Found = Mapping[str, Bounded]
+CLOSE = 1e-3  # of the largest element: a hint is no verdict, and mistakes are larger
+
+
+def explained(case: Case, inputs: Inputs, dy: Numpy, got: Mapping[str, Numpy], right: Found) -> str:
+    """The first mistake that gives all of these gradients and not the right ones, or nothing."""
+    wide = {name: g.astype(np.float64) for name, g in got.items()}
+    values = {name: b.value for name, b in right.items()}
+    if any(g.shape != values[name].shape for name, g in wide.items()):
+        return ""
+    with np.errstate(all="ignore"):
+        for text, changed in _varied(case, inputs, dy, values):
+            wrong = {**values, **changed}
+            if _alike(wide, wrong) and not _alike(wrong, values):
+                return text
+    return ""
+
+
+def _varied(
+    case: Case, inputs: Inputs, dy: Numpy, right: Mapping[str, Real]
+) -> Iterator[tuple[str, Mapping[str, Real]]]:
+    """Each likely mistake with the gradients that it changes."""
+    if isinstance(case, AttentionCase):
+        yield from gradients_components.attention(case, inputs, dy, right)
+    elif isinstance(case, NormCase):
+        yield from gradients_components.norm(case, inputs, dy, right)
+    elif isinstance(case, MultiHeadCase):
+        yield from gradients_compositions.layer(case, inputs, dy, right)
+    elif isinstance(case, BlockCase):
+        yield from gradients_compositions.block(case, dy, right)
+    elif isinstance(case, ModelCase):
+        yield from gradients_compositions.model(case, inputs, dy, right)
+    for name, g in right.items():
+        yield f"{name} has no gradient", {name: np.zeros(g.shape)}
+
+
+def _alike(one: Mapping[str, Real], other: Mapping[str, Real]) -> bool:
+    return all(bool(np.all(np.abs(g - other[n]) <= CLOSE * _size(g, other[n]))) for n, g in one.items())
+
+
+def _size(a: Real, b: Real) -> float:
+    return float(np.max(np.maximum(np.abs(a), np.abs(b)), initial=0.0))
