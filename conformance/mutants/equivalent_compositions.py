@@ -1,0 +1,29 @@
+"""Changes of the cache and the compositions in NumPy that no check can notice; each with the reason."""
+
+from collections.abc import Mapping
+
+from gaugeblock.conformance.mutants.reasons import ONE_SHAPE, WORDING
+
+# (module, statement before, statement after) -> why
+EQUIVALENT: Mapping[tuple[str, str, str], str] = {
+    (
+        "cache",
+        "(B, K, N, D), E = (self.keys[0].shape, self.values[0].shape[3])",
+        "(B, K, N, D), E = (self.keys[-1].shape, self.values[0].shape[3])",
+    ): ONE_SHAPE,
+    (
+        "cache",
+        "(B, K, N, D), E = (self.keys[0].shape, self.values[0].shape[3])",
+        "(B, K, N, D), E = (self.keys[0].shape, self.values[-1].shape[3])",
+    ): ONE_SHAPE,
+    (
+        "cache",
+        "T = rules.appended(cache.dims, start, k.shape, v.shape, k.dtype.name, v.dtype.name, dtype)",
+        "T = rules.appended(cache.dims, start, k.shape, v.shape, v.dtype.name, k.dtype.name, dtype)",
+    ): WORDING,
+    (
+        "cache",
+        "T = rules.appended(cache.dims, start, k.shape, v.shape, k.dtype.name, v.dtype.name, dtype)",
+        "T = rules.appended(cache.dims, start, k.shape, v.shape, k.dtype.name, dtype, v.dtype.name)",
+    ): WORDING,
+}
