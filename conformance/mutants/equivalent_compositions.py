@@ -26,4 +26,9 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "T = rules.appended(cache.dims, start, k.shape, v.shape, k.dtype.name, v.dtype.name, dtype)",
         "T = rules.appended(cache.dims, start, k.shape, v.shape, k.dtype.name, dtype, v.dtype.name)",
     ): WORDING,
+    (
+        "blocks",
+        "if context is not None and config.cross is not None:",
+        "if context is not None or config.cross is not None:",
+    ): "a call with one of the two and not the other has been refused",
 }

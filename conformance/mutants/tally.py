@@ -1,6 +1,7 @@
 """What became of the generic mutants, file by file: the record."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -111,3 +112,7 @@ def _row(one: Tally) -> str:
 
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    print(table(read(Path(sys.argv[1]))), end="")
