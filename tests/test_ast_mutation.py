@@ -129,10 +129,26 @@ def test_asarray_of_an_array_may_be_dropped() -> None:
         ("x = min(max(a, 0), b)", "x = min(b, max(a, 0))", True),
         ("x = f(max(a, 0), b)", "x = f(b, max(a, 0))", False),
         ("if max(a, b) > f(a, b):", "if max(a, b) > f(b, a):", False),
+        ("x = a.swapaxes(1, 2).f(1, 2)", "x = a.swapaxes(2, 1).f(1, 2)", True),
+        ("x = a.swapaxes(1, 2).f(1, 2)", "x = a.swapaxes(1, 2).f(2, 1)", False),
     ],
 )
 def test_arguments_of_max_and_min_may_be_swapped(before: str, after: str, same: bool) -> None:
     assert bool(excuse("rotary", Mutation("arguments swapped", 1, before, after, ""), arrays=True)) is same
+
+
+@pytest.mark.parametrize(
+    ("after", "same"),
+    [
+        ("return f(upcast(x) @ y, upcast(z))", True),
+        ("return f(x @ upcast(y), upcast(z))", True),
+        ("return f(x @ y, upcast(z))", False),
+        ("return f(upcast(x) @ upcast(y), z)", False),
+    ],
+)
+def test_one_of_two_factors_need_not_be_widened(after: str, same: bool) -> None:
+    made = Mutation("call dropped", 1, "return f(upcast(x) @ upcast(y), upcast(z))", after, "")
+    assert bool(excuse("rotary", made, arrays=True)) is same
 
 
 def test_what_kills_most_in_a_second_comes_first() -> None:

@@ -1,11 +1,11 @@
 """Changes of the NumPy backend that no check can notice: by rule, and one by one with the reason."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gaugeblock.conformance.mutants import equivalent_components, equivalent_compositions
 from gaugeblock.conformance.mutants.ast_mutation import Mutation, is_asarray
-from gaugeblock.conformance.mutants.reasons import ARRAY, ORDER
+from gaugeblock.conformance.mutants.reasons import ARRAY, ORDER, WIDENED
 
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     **equivalent_components.EQUIVALENT,
@@ -22,13 +22,35 @@ def excuse(module: str, mutation: Mutation, *, arrays: bool) -> str:
         return ARRAY
     if mutation.kind == "arguments swapped" and _in_other_order(mutation):
         return ORDER
+    if mutation.kind == "call dropped" and _one_of_two_upcast(mutation):
+        return WIDENED
     return EQUIVALENT.get((module, mutation.before, mutation.after), "")
 
 
 def _in_other_order(mutation: Mutation) -> bool:
-    """Whether the change is that arguments of max or min stand in another order."""
+    """Whether the change is that arguments of max, min or swapaxes stand in another order."""
     before, after = (_parsed(text) for text in (mutation.before, mutation.after))
     return ast.dump(_Sorted().visit(before)) == ast.dump(_Sorted().visit(after))
+
+
+def _one_of_two_upcast(mutation: Mutation) -> bool:
+    """Whether the change is that one operand is no longer widened, where the other still is."""
+    after = ast.dump(_parsed(mutation.after))
+    for n in range(len(list(_both_upcast(_parsed(mutation.before))))):
+        for side in ("left", "right"):
+            before = _parsed(mutation.before)
+            operation = list(_both_upcast(before))[n]
+            setattr(operation, side, getattr(operation, side).args[0])
+            if ast.dump(before) == after:
+                return True
+    return False
+
+
+def _both_upcast(tree: ast.AST) -> Iterator[ast.BinOp]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and all(ast.unparse(x).startswith("upcast(") for x in (node.left, node.right)):
+            if isinstance(node.left, ast.Call) and isinstance(node.right, ast.Call):
+                yield node
 
 
 def _without_asarray(mutation: Mutation) -> bool:
@@ -52,10 +74,10 @@ class _Bare(ast.NodeTransformer):
 
 
 class _Sorted(ast.NodeTransformer):
-    """Puts the arguments of max and min in order."""
+    """Puts in order the arguments of functions that do not ask for it."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if ast.unparse(node.func) in ("max", "min") and not node.keywords:
+        if ast.unparse(node.func).rpartition(".")[2] in ("max", "min", "swapaxes") and not node.keywords:
             node.args.sort(key=ast.unparse)
         return node

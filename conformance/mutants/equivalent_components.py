@@ -9,6 +9,7 @@ from gaugeblock.conformance.mutants.reasons import (
     ORDER,
     REFUSED,
     STEP,
+    STILL,
     VANISHED,
     WEAK,
     WIDENED,
@@ -206,7 +207,7 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "attention",
         "visible = visible & (j <= i)",
         "visible = j <= i",
-    ): "every key is still visible there",
+    ): STILL,
     (
         "attention",
         "exps = np.exp(scores - np.where(highest == -np.inf, 0, highest))",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gaugeblock.conformance.mutants.reasons import ONE_SHAPE, WORDING
+from gaugeblock.conformance.mutants.reasons import ONE_SHAPE, STILL, WIDENED, WORDING
 
 # (module, statement before, statement after) -> why
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
@@ -31,4 +31,19 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "if context is not None and config.cross is not None:",
         "if context is not None or config.cross is not None:",
     ): "a call with one of the two and not the other has been refused",
+    (
+        "multihead",
+        "near = near & (away >= -left)",
+        "near = away >= -left",
+    ): STILL,
+    (
+        "multihead",
+        "return round_once(y if bias is None else y + upcast(bias), x.dtype)",
+        "return round_once(y if bias is None else y + bias, x.dtype)",
+    ): WIDENED,
+    (
+        "decoder",
+        "return self._tap('logits', round_once(scores if bias is None else scores + upcast(bias), hidden.dtype))",
+        "return self._tap('logits', round_once(scores if bias is None else scores + bias, hidden.dtype))",
+    ): WIDENED,
 }
