@@ -129,6 +129,8 @@ def test_asarray_of_an_array_may_be_dropped() -> None:
         ("x = min(max(a, 0), b)", "x = min(b, max(a, 0))", True),
         ("x = f(max(a, 0), b)", "x = f(b, max(a, 0))", False),
         ("if max(a, b) > f(a, b):", "if max(a, b) > f(b, a):", False),
+        ("x = np.clip(a, 0, b)", "x = np.clip(0, a, b)", True),
+        ("x = np.clip(a, 0, b)", "x = np.clip(a, b, 0)", False),
         ("x = a.swapaxes(1, 2).f(1, 2)", "x = a.swapaxes(2, 1).f(1, 2)", True),
         ("x = a.swapaxes(1, 2).f(1, 2)", "x = a.swapaxes(1, 2).f(2, 1)", False),
     ],

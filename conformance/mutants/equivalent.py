@@ -28,7 +28,7 @@ def excuse(module: str, mutation: Mutation, *, arrays: bool) -> str:
 
 
 def _in_other_order(mutation: Mutation) -> bool:
-    """Whether the change is that arguments of max, min or swapaxes stand in another order."""
+    """Whether the change is that arguments stand in another order where that is free."""
     before, after = (_parsed(text) for text in (mutation.before, mutation.after))
     return ast.dump(_Sorted().visit(before)) == ast.dump(_Sorted().visit(after))
 
@@ -48,9 +48,12 @@ def _one_of_two_upcast(mutation: Mutation) -> bool:
 
 def _both_upcast(tree: ast.AST) -> Iterator[ast.BinOp]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.BinOp) and all(ast.unparse(x).startswith("upcast(") for x in (node.left, node.right)):
-            if isinstance(node.left, ast.Call) and isinstance(node.right, ast.Call):
-                yield node
+        if isinstance(node, ast.BinOp) and all(_is_upcast(operand) for operand in (node.left, node.right)):
+            yield node
+
+
+def _is_upcast(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "upcast"
 
 
 def _without_asarray(mutation: Mutation) -> bool:
@@ -73,11 +76,14 @@ class _Bare(ast.NodeTransformer):
         return node.args[0] if is_asarray(node) else node
 
 
+FREE: Mapping[str, int] = {"max": 2, "min": 2, "swapaxes": 2, "clip": 2}  # the arguments whose order is free
+
+
 class _Sorted(ast.NodeTransformer):
     """Puts in order the arguments of functions that do not ask for it."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if ast.unparse(node.func).rpartition(".")[2] in ("max", "min", "swapaxes") and not node.keywords:
-            node.args.sort(key=ast.unparse)
+        free = FREE.get(ast.unparse(node.func).rpartition(".")[2], 0)
+        node.args[:free] = sorted(node.args[:free], key=ast.unparse)
         return node

@@ -6,7 +6,6 @@ from gaugeblock.conformance.mutants.reasons import (
     KEPT,
     NAMED,
     NEARER,
-    ORDER,
     REFUSED,
     STEP,
     STILL,
@@ -163,16 +162,6 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.001)",
         "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.002)",
     ): STEP,
-    (
-        "rotary",
-        "return np.asarray(np.clip(ramp, 0, 1))",
-        "return np.asarray(np.clip(0, ramp, 1))",
-    ): ORDER,
-    (
-        "rotary",
-        "return np.clip((s.high - turns) / (s.high - s.low), 0, 1)",
-        "return np.clip(0, (s.high - turns) / (s.high - s.low), 1)",
-    ): ORDER,
     (
         "rotary",
         "return 0.1 * log(scaling.factor) + 1 if scaling.factor > 1 else 1.0",

@@ -46,4 +46,9 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "return self._tap('logits', round_once(scores if bias is None else scores + upcast(bias), hidden.dtype))",
         "return self._tap('logits', round_once(scores if bias is None else scores + bias, hidden.dtype))",
     ): WIDENED,
+    (
+        "model",
+        "rules.room(int(np.max(positions, initial=-1, where=real)), c, where)",
+        "rules.room(int(np.max(positions, initial=-0, where=real)), c, where)",
+    ): "every table has a row for position 0",
 }
