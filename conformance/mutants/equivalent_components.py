@@ -242,4 +242,29 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "y = x @ upcast(weights[f'{layer}.weight'])",
         "y = x @ weights[f'{layer}.weight']",
     ): WIDENED,
+    (
+        "attention",
+        "exps = np.exp(scores - np.where(highest == -np.inf, 0, highest))",
+        "exps = np.exp(scores - np.where(highest == -np.inf, -1, highest))",
+    ): "all scores of such a row are minus infinity, less any number",
+    (
+        "attention",
+        "grouped = q.reshape(d.B, d.K, d.H // d.K, d.T, d.D)",
+        "grouped = q.reshape(d.B, d.K, d.T, d.H // d.K, d.D)",
+    ): "queries are scored one by one, and the order in memory is the same",
+    (
+        "attention",
+        "visible = visible & (upcast(bias) != -np.inf)",
+        "visible = visible & (upcast(bias) != np.inf)",
+    ): "a score of minus infinity has weight 0, seen or not; plus infinity is not judged",
+    (
+        "attention",
+        "dtypes(q.dtype.name, k.dtype.name, v.dtype.name, mask=_dtype(mask), bias=_dtype(bias))",
+        "dtypes(q.dtype.name, v.dtype.name, k.dtype.name, mask=_dtype(mask), bias=_dtype(bias))",
+    ): WORDING,
+    (
+        "attention",
+        "visible = visible & (upcast(bias) != -np.inf)",
+        "visible = visible & (bias != -np.inf)",
+    ): "widening changes no number",
 }

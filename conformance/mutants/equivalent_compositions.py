@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gaugeblock.conformance.mutants.reasons import ONE_SHAPE, STILL, WIDENED, WORDING
+from gaugeblock.conformance.mutants.reasons import GREEDY, LAST, LATER, ONE_SHAPE, STILL, SUM, WIDENED, WORDING
 
 # (module, statement before, statement after) -> why
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
@@ -51,4 +51,59 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "rules.room(int(np.max(positions, initial=-1, where=real)), c, where)",
         "rules.room(int(np.max(positions, initial=-0, where=real)), c, where)",
     ): "every table has a row for position 0",
+    (
+        "blocks",
+        "return self._tap(f'{name}_residual', self._residual(stream, y))",
+        "return self._tap(f'{name}_residual', self._residual(y, stream))",
+    ): SUM,
+    (
+        "blocks",
+        "return add(x, f(norm(x)))",
+        "return add(f(norm(x)), x)",
+    ): SUM,
+    (
+        "blocks",
+        "return norm(add(x, f(x)))",
+        "return norm(add(f(x), x))",
+    ): SUM,
+    (
+        "model",
+        "return Model(dict(weights), config, rules.weights(shapes(weights), kinds(weights), config))",
+        "return Model(weights, config, rules.weights(shapes(weights), kinds(weights), config))",
+    ): "nothing is promised for a mapping that the caller changes after it was loaded",
+    (
+        "decoder",
+        "return np.asarray(np.argmax(upcast(scores), axis=-1))",
+        "return np.asarray(np.argmax(scores, axis=-1))",
+    ): "widening keeps the order of numbers, and which are equal",
+    (
+        "decoder",
+        "return np.asarray(np.argmax(upcast(scores), axis=-1))",
+        "return np.asarray(np.argmax(upcast(scores), axis=1))",
+    ): "the scores have two axes",
+    (
+        "decoder",
+        "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
+        "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 0) - 0, 0), c, 'generate')",
+    ): LAST,
+    (
+        "decoder",
+        "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
+        "rules.room(1 - longest + max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
+    ): LATER,
+    (
+        "decoder",
+        "scores, cache = self._step_on(model, ids, real, cache)",
+        "scores, cache = _scaled(self._step_on(model, ids, real, cache), 1.001)",
+    ): GREEDY,
+    (
+        "decoder",
+        "scores, cache = self._step_on(model, ids, real, cache)",
+        "scores, cache = _scaled(self._step_on(model, ids, real, cache), 0.99)",
+    ): GREEDY,
+    (
+        "decoder",
+        "return done if eos_id is None else done | (new == eos_id)",
+        "return done | (new == eos_id)",
+    ): "no id equals None",
 }

@@ -14,3 +14,7 @@ VANISHED = "what is left of the error function there is below the smallest float
 ONE_SHAPE = "the buffers of all layers have one shape"
 STILL = "every key is still visible there"
 WEAK = "a Python number takes the dtype of the array, rounded to it as before"
+SUM = "a sum of two does not ask for their order"
+GREEDY = "the order of the scores is the same, and only the largest is asked for"
+LATER = "the step that runs out of positions refuses it later, by the same error"
+LAST = "it is not said whether the last new token, which is never read, needs a row of its own"
