@@ -267,4 +267,19 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "visible = visible & (upcast(bias) != -np.inf)",
         "visible = visible & (bias != -np.inf)",
     ): "widening changes no number",
+    (
+        "attention",
+        "exps = np.exp(scores - np.where(highest == -np.inf, 0, highest))",
+        "exps = _scaled(np.exp(scores - np.where(highest == -np.inf, 0, highest)), 1.001)",
+    ): "the factor stands in the sum as well, by which they are divided",
+    (
+        "attention",
+        "exps = np.exp(scores - np.where(highest == -np.inf, 0, highest))",
+        "exps = _scaled(np.exp(scores - np.where(highest == -np.inf, 0, highest)), 0.99)",
+    ): "the factor stands in the sum as well, by which they are divided",
+    (
+        "attention",
+        "visible = visible & (upcast(bias) != -np.inf)",
+        "visible = visible",
+    ): "a score of minus infinity has weight 0, seen or not",
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gaugeblock.conformance.mutants.reasons import GREEDY, LAST, LATER, ONE_SHAPE, STILL, SUM, WIDENED, WORDING
+from gaugeblock.conformance.mutants.reasons import COPIED, GREEDY, LAST, LATER, ONE_SHAPE, STILL, SUM, WIDENED, WORDING
 
 # (module, statement before, statement after) -> why
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
@@ -106,4 +106,43 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "return done if eos_id is None else done | (new == eos_id)",
         "return done | (new == eos_id)",
     ): "no id equals None",
+    (
+        "cache",
+        "return replace(cache, keys=[buffer.copy() for buffer in cache.keys], values=[buffer.copy() for "
+        "buffer in cache.values], lengths=list(cache.lengths), real=None if cache.real is None else cach"
+        "e.real.copy())",
+        "return replace(cache, keys=[buffer.copy() for buffer in cache.keys], values=[buffer.copy() for "
+        "buffer in cache.values], lengths=cache.lengths, real=None if cache.real is None else cache.real"
+        ".copy())",
+    ): COPIED,
+    (
+        "cache",
+        "return replace(cache, keys=[buffer.copy() for buffer in cache.keys], values=[buffer.copy() for "
+        "buffer in cache.values], lengths=list(cache.lengths), real=None if cache.real is None else cach"
+        "e.real.copy())",
+        "return replace(cache, keys=[buffer.copy() for buffer in cache.keys], values=[buffer.copy() for "
+        "buffer in cache.values], real=None if cache.real is None else cache.real.copy())",
+    ): COPIED,
+    (
+        "cache",
+        "return replace(cache, keys=[buffer[rows] for buffer in cache.keys], values=[buffer[rows] for bu"
+        "ffer in cache.values], lengths=list(cache.lengths), real=None if cache.real is None else cache."
+        "real[rows], cross=tuple(((k[rows], v[rows]) for k, v in cache.cross)), memory_mask=None if cach"
+        "e.memory_mask is None else cache.memory_mask[rows])",
+        "return replace(cache, keys=[buffer[rows] for buffer in cache.keys], values=[buffer[rows] for bu"
+        "ffer in cache.values], lengths=cache.lengths, real=None if cache.real is None else cache.real[r"
+        "ows], cross=tuple(((k[rows], v[rows]) for k, v in cache.cross)), memory_mask=None if cache.memo"
+        "ry_mask is None else cache.memory_mask[rows])",
+    ): COPIED,
+    (
+        "cache",
+        "return replace(cache, keys=[buffer[rows] for buffer in cache.keys], values=[buffer[rows] for bu"
+        "ffer in cache.values], lengths=list(cache.lengths), real=None if cache.real is None else cache."
+        "real[rows], cross=tuple(((k[rows], v[rows]) for k, v in cache.cross)), memory_mask=None if cach"
+        "e.memory_mask is None else cache.memory_mask[rows])",
+        "return replace(cache, keys=[buffer[rows] for buffer in cache.keys], values=[buffer[rows] for bu"
+        "ffer in cache.values], real=None if cache.real is None else cache.real[rows], cross=tuple(((k[r"
+        "ows], v[rows]) for k, v in cache.cross)), memory_mask=None if cache.memory_mask is None else ca"
+        "che.memory_mask[rows])",
+    ): COPIED,
 }
