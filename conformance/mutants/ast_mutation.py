@@ -81,7 +81,8 @@ def _mutated(function: ast.FunctionDef, lines: list[str]) -> Iterator[Mutation]:
 
 def _outermost(tree: ast.Module) -> list[ast.FunctionDef]:
     """Functions and methods, without the functions in them, in the order of the file."""
-    owners = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+    owners: list[ast.Module | ast.ClassDef] = [tree]
+    owners += [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     found = [node for owner in owners for node in owner.body if isinstance(node, ast.FunctionDef)]
     return sorted(found, key=lambda function: function.lineno)
 

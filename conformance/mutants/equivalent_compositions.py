@@ -145,4 +145,12 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "ows], v[rows]) for k, v in cache.cross)), memory_mask=None if cache.memory_mask is None else ca"
         "che.memory_mask[rows])",
     ): COPIED,
+    (
+        "cache",
+        "return replace(cache, keys=[buffer.copy() for buffer in cache.keys], values=[buffer.copy() for "
+        "buffer in cache.values], lengths=list(cache.lengths), real=None if cache.real is None else cach"
+        "e.real.copy())",
+        "return replace(cache, keys=[buffer.copy() for buffer in cache.keys], values=[buffer.copy() for "
+        "buffer in cache.values], lengths=list(cache.lengths))",
+    ): "a step copies the columns before it notes its own",
 }

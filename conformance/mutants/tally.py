@@ -99,10 +99,13 @@ def table(tallies: Iterable[Tally]) -> str:
 
 
 def _total(tallies: Sequence[Tally]) -> Tally:
-    counts = (sum(getattr(one, name) for one in tallies) for name in ("changes", "tried"))
-    fates = (sum(getattr(one, name) for one in tallies) for name in ("killed", "noted", "equivalent"))
+    def whole(name: str) -> int:
+        return sum(getattr(one, name) for one in tallies)
+
     left = [change for one in tallies for change in one.open]
-    return Tally("all", "", *counts, 0, *fates, left, sum(one.seconds for one in tallies))
+    seconds = sum(one.seconds for one in tallies)
+    counts = {name: whole(name) for name in ("changes", "tried", "killed", "noted", "equivalent")}
+    return Tally("all", "", seed=0, open=left, seconds=seconds, **counts)
 
 
 def _row(one: Tally) -> str:
