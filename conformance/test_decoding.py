@@ -9,7 +9,13 @@ from gaugeblock.conformance.checks import checks
 from gaugeblock.conformance.laws import decoding as laws
 from gaugeblock.conformance.laws import generation as generating
 from gaugeblock.conformance.refusals import named, refused, unsupported
-from gaugeblock.conformance.refusals.decoding import malformed_generations, malformed_steps, try_out, using
+from gaugeblock.conformance.refusals.decoding import (
+    beyond_the_table,
+    malformed_generations,
+    malformed_steps,
+    try_out,
+    using,
+)
 from gaugeblock.conformance.strategies import decoding, generation
 from gaugeblock.conformance.strategies.decoding import FORKS, MIXED, REORDERS, SMALL, SWITCHES, TRUNCATIONS, DecodeCase
 from gaugeblock.conformance.strategies.generation import GenerateCase
@@ -36,6 +42,7 @@ scripts = partial(decoding.cases, shapes=SMALL)
 CHAIN = ("untied", "final_norm.none", "pre")  # what a model needs in which every id has one successor
 
 OTHER = tuple(switch for switch in SWITCHES if switch.get("kind") != "both")
+LEARNED = tuple(switch for switch in OTHER if switch.get("positions") == "learned")
 CROSS = tuple(switch for switch in SWITCHES if switch.get("kind") == "both")
 
 
@@ -79,6 +86,16 @@ def test_equal_logits(cell: Cell, case: Prompt) -> None:
 @generate("MODEL-GENERATE", cases=generation.cases, effort=0.4)
 def test_likeliest_id(cell: Cell, case: Prompt) -> None:
     generating.takes_the_likeliest(cell, case)
+
+
+@generate(
+    "MODEL-ROOM",
+    needs=("learned", "token_mask"),
+    cases=partial(generation.cases, shapes=SMALL, switches=LEARNED, new=(3,), pads=("right", "left", "ragged")),
+    effort=0.2,
+)
+def test_text_fills_the_table(cell: Cell, case: Prompt) -> None:
+    generating.generated(cell, generating.with_a_tight_table(case))
 
 
 @step(
@@ -187,9 +204,14 @@ def test_malformed_generations_are_refused(cell: Cell) -> None:
     refused(cell, malformed_generations(cell))
 
 
+@generate("MODEL-ROOM", needs=("learned",))
+def test_text_beyond_the_table_is_refused(cell: Cell) -> None:
+    refused(cell, beyond_the_table(cell))
+
+
 @generate("MODEL-ERRORS")
 def test_refused_generations_name_the_error(cell: Cell) -> None:
-    named(cell, malformed_generations(cell))
+    named(cell, [*malformed_generations(cell), *beyond_the_table(cell)])
 
 
 @step("MODEL-STEP-REFUSES")

@@ -1,5 +1,6 @@
 """The laws of generation: how many columns, which id, and what comes after the end."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,11 @@ def takes_the_lowest(cell: Cell, case: GenerateCase) -> None:
     """Where the logits are one bias, the lowest id among its largest numbers comes every time."""
     _, got = generated(cell, case)
     _compare(cell, case, got[:, case.T :], np.full((case.B, case.new), int(np.argmax(case.tied_bias))))
+
+
+def with_a_tight_table(case: GenerateCase) -> GenerateCase:
+    """The case with a row of its table for every token of the longest text, and no more."""
+    return replace(case, max_positions=int(np.max(np.sum(case.real, axis=1))) + case.new)
 
 
 def takes_the_likeliest(cell: Cell, case: GenerateCase) -> None:

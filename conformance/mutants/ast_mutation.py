@@ -1,9 +1,12 @@
 """Small changes of source text: what a slip of the pen does to a formula, one place at a time."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from itertools import islice
+from textwrap import dedent
+from textwrap import indent as indented
 from typing import Any, TypeGuard
 
 FACTORS = (1.001, 0.99, 2.0, -1.0)
@@ -46,24 +49,42 @@ class Mutation:
     source: str
 
 
-def mutations(source: str) -> list[Mutation]:
+@cache
+def mutations(source: str) -> Sequence[Mutation]:
     """Every change of a source file, in the order of the file; changes that come to the same text are given once.
 
     Constants are scaled, negated or moved by one, operators and comparisons turned, terms, keywords and negations
     dropped, arguments and operands swapped, branches forced, defaults changed; results of assignments are scaled, or
     rounded to half precision.
     """
-    found: dict[str, Mutation] = {}
-    original = ast.unparse(ast.parse(source))
-    for n in range(sum(1 for _ in _sites(ast.parse(source)))):
-        tree = ast.parse(source)
-        kind, statement, change = next(site for i, site in enumerate(_sites(tree)) if i == n)
+    lines = source.splitlines(keepends=True)
+    return [made for function in _outermost(ast.parse(source)) for made in _mutated(function, lines)]
+
+
+def _mutated(function: ast.FunctionDef, lines: list[str]) -> Iterator[Mutation]:
+    """The changes of a function; it is read again for each, so that they do not add up."""
+    start, end = function.lineno - 1, function.end_lineno
+    first = min((decorator.lineno - 1 for decorator in function.decorator_list), default=start)
+    text, indent = dedent("".join(lines[first:end])), " " * function.col_offset
+    seen = {ast.unparse(ast.parse(text))}
+    for n in range(sum(1 for _ in _sites(ast.parse(text)))):
+        tree = ast.increment_lineno(ast.parse(text), first)
+        kind, statement, change = next(islice(_sites(tree), n, None))
         before = _head(statement)
         change()
         made = ast.unparse(ast.fix_missing_locations(tree))
-        if made != original:
-            found.setdefault(made, Mutation(kind, statement.lineno, before, _head(statement), made))
-    return list(found.values())
+        if made not in seen:
+            seen.add(made)
+            whole = "".join([*lines[:first], f"{indented(made, indent)}\n", *lines[end:]])
+            yield Mutation(kind, statement.lineno, before, _head(statement), whole)
+
+
+def _outermost(tree: ast.Module) -> list[ast.FunctionDef]:
+    """Functions and methods, without the functions in them, in the order of the file."""
+    owners: list[ast.Module | ast.ClassDef] = [tree]
+    owners += [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    found = [node for owner in owners for node in owner.body if isinstance(node, ast.FunctionDef)]
+    return sorted(found, key=lambda function: function.lineno)
 
 
 def probed(source: str) -> str:

@@ -1,223 +1,15 @@
-"""Changes of the NumPy backend that no check of a MUST clause can notice; each with the reason."""
+"""Changes of the NumPy backend that no check can notice: by rule, and one by one with the reason."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from gaugeblock.conformance.mutants import equivalent_components, equivalent_compositions
 from gaugeblock.conformance.mutants.ast_mutation import Mutation, is_asarray
+from gaugeblock.conformance.mutants.reasons import ARRAY, ORDER, WIDENED
 
-NO_NUMBERS = "no floating-point numbers that it would change pass there"
-ARRAY = "the value is an array already; asarray is for the type checker"
-WIDENED = "the other number is float32, and NumPy widens one in half precision to that, exactly"
-NAMED = "NumPy takes the name of a dtype for the dtype, also that of bfloat16, which ml_dtypes registers"
-WORDING = "both are held to the same rule; only the wording of the refusal differs"
-REFUSED = "positions are integers; others are refused, whatever their values"
-ORDER = "max and min do not ask for the order of their arguments"
-KEPT = "the ramp then begins behind the last pair, and no pair is divided"
-STEP = "pairs have whole indices, and either ramp is a step between the first and the second"
-WEAK = "a Python number takes the dtype of the array, rounded to it as before"
-
-# (module, statement before, statement after) -> why
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
-    (
-        "normalization",
-        "return np.asarray(1 / np.sqrt(variance + variance.dtype.type(eps)))",
-        "return np.asarray(1 / np.sqrt(variance + eps))",
-    ): WEAK,
-    (
-        "normalization",
-        "scaled = normalized if weight is None else normalized * upcast(weight)",
-        "scaled = normalized if weight is None else normalized * weight",
-    ): WIDENED,
-    (
-        "normalization",
-        "return round_once(normalized if weight is None else normalized * self._gain(weight), x.dtype)",
-        "return round_once(normalized if weight is None else normalized * weight, x.dtype)",
-    ): "the gain is the weight, and " + WIDENED,
-    (
-        "normalization",
-        "return upcast(weight)",
-        "return weight",
-    ): WIDENED,
-    (
-        "normalization",
-        "dims(x.shape, _shape(weight), _shape(bias), method='layer_norm')",
-        "dims(x.shape, _shape(bias), _shape(weight), method='layer_norm')",
-    ): WORDING,
-    (
-        "normalization",
-        "dtypes(x.dtype.name, _dtype(weight), _dtype(bias), method='layer_norm')",
-        "dtypes(x.dtype.name, _dtype(bias), _dtype(weight), method='layer_norm')",
-    ): WORDING,
-    (
-        "normalization",
-        "return scaled if bias is None else scaled + upcast(bias)",
-        "return scaled if bias is None else scaled + bias",
-    ): WIDENED,
-    (
-        "normalization",
-        "return np.asarray(1 / np.sqrt(mean_square + mean_square.dtype.type(eps)))",
-        "return np.asarray(1 / np.sqrt(mean_square + eps))",
-    ): WEAK,
-    (
-        "positions",
-        "return np.dtype(ml_dtypes.bfloat16 if dtype == 'bfloat16' else dtype)",
-        "return ml_dtypes.bfloat16 if dtype == 'bfloat16' else dtype",
-    ): NAMED,
-    (
-        "positions",
-        "return np.dtype(ml_dtypes.bfloat16 if dtype == 'bfloat16' else dtype)",
-        "return np.dtype(dtype)",
-    ): NAMED,
-    (
-        "positions",
-        "return round_once(self._pe_table(angles), _named(dtype))",
-        "return round_once(self._pe_table(angles), dtype)",
-    ): NAMED,
-    (
-        "positions",
-        "return round_once(self._alibi_slopes(n_heads), _named(dtype))",
-        "return round_once(self._alibi_slopes(n_heads), dtype)",
-    ): NAMED,
-    (
-        "positions",
-        "return round_once(self._alibi_product(self._alibi_slopes(n_heads), distances), _named(dtype))",
-        "return round_once(self._alibi_product(self._alibi_slopes(n_heads), distances), dtype)",
-    ): NAMED,
-    (
-        "positions",
-        "return np.asarray(float(base) ** (-2 * pairs / dim))",
-        "return np.asarray(base ** (-2 * pairs / dim))",
-    ): "a whole number as base becomes a float in the power, exactly",
-    (
-        "positions",
-        "query = (query_positions.shape, query_positions.dtype.name, query_positions)",
-        "query = _scaled((query_positions.shape, query_positions.dtype.name, query_positions), 1.001)",
-    ): REFUSED,
-    (
-        "positions",
-        "query = (query_positions.shape, query_positions.dtype.name, query_positions)",
-        "query = _scaled((query_positions.shape, query_positions.dtype.name, query_positions), 0.99)",
-    ): REFUSED,
-    (
-        "positions",
-        "key = (key_positions.shape, key_positions.dtype.name, key_positions)",
-        "key = _scaled((key_positions.shape, key_positions.dtype.name, key_positions), 1.001)",
-    ): REFUSED,
-    (
-        "positions",
-        "key = (key_positions.shape, key_positions.dtype.name, key_positions)",
-        "key = _scaled((key_positions.shape, key_positions.dtype.name, key_positions), 0.99)",
-    ): REFUSED,
-    (
-        "positions",
-        "rules.alibi_bias(n_heads, query, key, dtype)",
-        "rules.alibi_bias(n_heads, key, query, dtype)",
-    ): WORDING,
-    (
-        "positions",
-        "return np.asarray(np.abs(np.atleast_2d(query)[:, None, :, None] - np.atleast_2d(key)[:, None, None, :]))",
-        "return np.asarray(np.abs(np.atleast_2d(key)[:, None, None, :] - np.atleast_2d(query)[:, None, :, None]))",
-    ): "the distance is the same in either direction",
-    (
-        "rotary",
-        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
-        "low, high = (min(max(low, 0), d.R), min(max(high, 0), d.R - 1))",
-    ): KEPT,
-    (
-        "rotary",
-        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
-        "low, high = (min(max(low, 0), d.R - 2), min(max(high, 0), d.R - 1))",
-    ): KEPT,
-    (
-        "rotary",
-        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
-        "low, high = (min(max(low, 0), d.R - 0), min(max(high, 0), d.R - 1))",
-    ): KEPT,
-    (
-        "rotary",
-        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
-        "low, high = (min(max(low, 0), d.R + 1), min(max(high, 0), d.R - 1))",
-    ): KEPT,
-    (
-        "rotary",
-        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
-        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 1), d.R - 1))",
-    ): STEP,
-    (
-        "rotary",
-        "low, high = (min(max(low, 0), d.R - 1), min(max(high, 0), d.R - 1))",
-        "low, high = (min(max(low, 0), d.R - 1), min(max(high, -1), d.R - 1))",
-    ): STEP,
-    (
-        "rotary",
-        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.001)",
-        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.001001)",
-    ): STEP,
-    (
-        "rotary",
-        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.001)",
-        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.00099)",
-    ): STEP,
-    (
-        "rotary",
-        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.001)",
-        "ramp = (np.arange(d.R // 2) - low) / (high - low if high > low else 0.002)",
-    ): STEP,
-    (
-        "rotary",
-        "return np.asarray(np.clip(ramp, 0, 1))",
-        "return np.asarray(np.clip(0, ramp, 1))",
-    ): ORDER,
-    (
-        "rotary",
-        "return np.clip((s.high - turns) / (s.high - s.low), 0, 1)",
-        "return np.clip(0, (s.high - turns) / (s.high - s.low), 1)",
-    ): ORDER,
-    (
-        "rotary",
-        "return 0.1 * log(scaling.factor) + 1 if scaling.factor > 1 else 1.0",
-        "return 0.1 * log(scaling.factor) + 1 if scaling.factor >= 1 else 1.0",
-    ): "the logarithm of 1 is 0",
-    (
-        "attention",
-        "scores = self._scores(d, upcast(q), upcast(k), self._scale(d, scale))",
-        "scores = self._scores(d, upcast(q), k, self._scale(d, scale))",
-    ): WIDENED,
-    (
-        "attention",
-        "return round_once(self._mix(d, weights, upcast(v)), q.dtype)",
-        "return round_once(self._mix(d, weights, v), q.dtype)",
-    ): WIDENED,
-    (
-        "attention",
-        "return scores if bias is None else scores + upcast(bias)",
-        "return scores if bias is None else scores + bias",
-    ): WIDENED,
-    (
-        "attention",
-        "dtypes(q.dtype.name, k.dtype.name, v.dtype.name, mask=_dtype(mask), bias=_dtype(bias))",
-        "dtypes(k.dtype.name, q.dtype.name, v.dtype.name, mask=_dtype(mask), bias=_dtype(bias))",
-    ): WORDING,
-    (
-        "attention",
-        "return float(1 / np.sqrt(d.D)) if scale is None else float(scale)",
-        "return 1 / np.sqrt(d.D) if scale is None else float(scale)",
-    ): "the scale is rounded to the dtype of the queries before it is used",
-    (
-        "attention",
-        "visible = visible & (j <= i)",
-        "visible = j <= i",
-    ): "every key is still visible there",
-    (
-        "attention",
-        "exps = np.exp(scores - np.where(highest == -np.inf, 0, highest))",
-        "exps = np.exp(scores - np.where(highest == -np.inf, 1, highest))",
-    ): "all scores of such a row are minus infinity, less any number",
-    (
-        "attention",
-        "grouped = weights.reshape(d.B, d.K, d.H // d.K, d.T, d.S)",
-        "grouped = weights.reshape(d.B, d.K, d.T, d.H // d.K, d.S)",
-    ): "rows of weights are mixed one by one, and the order in memory is the same",
+    **equivalent_components.EQUIVALENT,
+    **equivalent_compositions.EQUIVALENT,
 }
 
 
@@ -230,13 +22,38 @@ def excuse(module: str, mutation: Mutation, *, arrays: bool) -> str:
         return ARRAY
     if mutation.kind == "arguments swapped" and _in_other_order(mutation):
         return ORDER
+    if mutation.kind == "call dropped" and _one_of_two_upcast(mutation):
+        return WIDENED
     return EQUIVALENT.get((module, mutation.before, mutation.after), "")
 
 
 def _in_other_order(mutation: Mutation) -> bool:
-    """Whether the change is that arguments of max or min stand in another order."""
+    """Whether the change is that arguments stand in another order where that is free."""
     before, after = (_parsed(text) for text in (mutation.before, mutation.after))
     return ast.dump(_Sorted().visit(before)) == ast.dump(_Sorted().visit(after))
+
+
+def _one_of_two_upcast(mutation: Mutation) -> bool:
+    """Whether the change is that one operand is no longer widened, where the other still is."""
+    after = ast.dump(_parsed(mutation.after))
+    for n in range(len(list(_both_upcast(_parsed(mutation.before))))):
+        for side in ("left", "right"):
+            before = _parsed(mutation.before)
+            operation = list(_both_upcast(before))[n]
+            setattr(operation, side, getattr(operation, side).args[0])
+            if ast.dump(before) == after:
+                return True
+    return False
+
+
+def _both_upcast(tree: ast.AST) -> Iterator[ast.BinOp]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and all(_is_upcast(operand) for operand in (node.left, node.right)):
+            yield node
+
+
+def _is_upcast(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "upcast"
 
 
 def _without_asarray(mutation: Mutation) -> bool:
@@ -259,11 +76,14 @@ class _Bare(ast.NodeTransformer):
         return node.args[0] if is_asarray(node) else node
 
 
+FREE: Mapping[str, int] = {"max": 2, "min": 2, "swapaxes": 2, "clip": 2}  # the arguments whose order is free
+
+
 class _Sorted(ast.NodeTransformer):
-    """Puts the arguments of max and min in order."""
+    """Puts in order the arguments of functions that do not ask for it."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if ast.unparse(node.func) in ("max", "min") and not node.keywords:
-            node.args.sort(key=ast.unparse)
+        free = FREE.get(ast.unparse(node.func).rpartition(".")[2], 0)
+        node.args[:free] = sorted(node.args[:free], key=ast.unparse)
         return node

@@ -12,8 +12,9 @@ from typing import Any
 
 from gaugeblock.conformance.checks import SUITE_IS_WRONG, Plan, registry, run
 from gaugeblock.conformance.mutants.ast_mutation import DEMOTED, SCALED, Mutation, mutations
-from gaugeblock.conformance.mutants.equivalent import NO_NUMBERS, excuse
+from gaugeblock.conformance.mutants.equivalent import excuse
 from gaugeblock.conformance.mutants.reach import Reach, Visit, reach
+from gaugeblock.conformance.mutants.reasons import NO_NUMBERS
 from gaugeblock.conformance.mutants.swapped import changed, path
 from gaugeblock.conformance.records import WRONG
 from gaugeblock.spec.backend import Backend
@@ -99,15 +100,13 @@ class Odds:
 
 
 def sample(module: str, count: int | None, seed: int) -> list[Mutation]:
-    """The mutations of a module of the NumPy backend, or so many of them, drawn by the seed.
+    """The mutations of a module of the NumPy backend, or so many of them; a larger sample holds the smaller ones.
 
     Raises ConfigError if there is no such module.
     """
     found = mutations(path(module).read_text(encoding="utf-8"))
-    if count is None or count >= len(found):
-        return found
-    chosen = sorted(Random(seed).sample(range(len(found)), count))
-    return [found[n] for n in chosen]
+    chosen = range(len(found)) if count is None else Random(seed).sample(range(len(found)), len(found))[:count]
+    return [found[n] for n in sorted(chosen)]
 
 
 def survey(trial: "Trial", chosen: Sequence[Mutation], *, jobs: int = 1) -> Iterator[Found]:

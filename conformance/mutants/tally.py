@@ -1,6 +1,7 @@
 """What became of the generic mutants, file by file: the record."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -98,10 +99,13 @@ def table(tallies: Iterable[Tally]) -> str:
 
 
 def _total(tallies: Sequence[Tally]) -> Tally:
-    counts = (sum(getattr(one, name) for one in tallies) for name in ("changes", "tried"))
-    fates = (sum(getattr(one, name) for one in tallies) for name in ("killed", "noted", "equivalent"))
+    def whole(name: str) -> int:
+        return sum(getattr(one, name) for one in tallies)
+
     left = [change for one in tallies for change in one.open]
-    return Tally("all", "", *counts, 0, *fates, left, sum(one.seconds for one in tallies))
+    seconds = sum(one.seconds for one in tallies)
+    counts = {name: whole(name) for name in ("changes", "tried", "killed", "noted", "equivalent")}
+    return Tally("all", "", seed=0, open=left, seconds=seconds, **counts)
 
 
 def _row(one: Tally) -> str:
@@ -111,3 +115,7 @@ def _row(one: Tally) -> str:
 
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    print(table(read(Path(sys.argv[1]))), end="")

@@ -34,6 +34,7 @@ def malformed(cell: Cell) -> Iterator[Malformed]:
     yield wrong("q and k have no width", q[..., :0], k[..., :0], v, must=False)
     other = FLOAT16 if cell.dtype != "float16" else FLOAT32
     yield _call(DTypeError, "k has another dtype", q, k.astype(other.dtype), v, must=False)
+    yield _call(DTypeError, "v has another dtype", q, k, v.astype(other.dtype), must=False)
     if offers(cell, "mask"):
         mask = np.ones((1, 1, 1, case.S - 1), bool)
         yield wrong("the mask's key axis is neither S nor 1", q, k, v, mask=mask)
@@ -43,6 +44,10 @@ def malformed(cell: Cell) -> Iterator[Malformed]:
     if offers(cell, "bias"):
         bias = np.zeros((1, 1, case.T + 1, 1), q.dtype)
         yield wrong("the bias's query axis is neither T nor 1", q, k, v, bias=bias)
+        flat = np.zeros((1, case.S), q.dtype)
+        yield wrong("the bias has rank 2", q, k, v, bias=flat, must=False)
+        alien = np.zeros((1, 1, 1, 1), other.dtype)
+        yield _call(DTypeError, "the bias has another dtype", q, k, v, bias=alien, must=False)
     if offers(cell, "window"):
         for window in ((-1, 0), (0.5, 0), (1, 2, 3)):
             yield _call(ConfigError, f"window is {window}", q, k, v, window=window, must=False)

@@ -9,7 +9,7 @@ import numpy as np
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.laws.decoding import follows
 from gaugeblock.conformance.laws.generation import takes_the_likeliest
-from gaugeblock.conformance.refusals import Malformed
+from gaugeblock.conformance.refusals import Malformed, offers
 from gaugeblock.conformance.strategies.decoding import DecodeCase
 from gaugeblock.conformance.strategies.generation import GenerateCase
 from gaugeblock.conformance.strategies.model import ModelCase
@@ -79,6 +79,14 @@ def malformed_generations(cell: Cell) -> Iterator[OfModel]:
         yield _of("generate", PositionError, "an id is negative", -wrong, **n)
     yield _of("generate", ConfigError, "eos_id is not in the vocabulary", ids(2, 2), must=False, eos_id=SMALL.V, **n)
     yield _of("generate", ConfigError, "pad_id comes without an eos_id", ids(2, 2), must=False, pad_id=1, **n)
+
+
+def beyond_the_table(cell: Cell) -> Iterator[OfModel]:
+    """Generations that would read more tokens than a learned table has rows, which prompt and number tell."""
+    if offers(cell, "learned") and cell.backend.conventions.out_of_range == "raises":
+        short = replace(SMALL, rotary="", positions="learned", max_positions=4)
+        problem = "prompt and answer have more tokens than the table of positions has rows"
+        yield OfModel(problem, PositionError, "generate", (ids(2, 3),), {"max_new_tokens": 3}, case=short)
 
 
 def using(cell: Cell, feature: str) -> ModelCase:
