@@ -164,12 +164,11 @@ def test_a_cache_may_be_filled_and_cut_inside_a_compiled_function(backend: Any) 
     k, v = backend.asarray(numbers(B, 2, T, 4)), backend.asarray(numbers(B, 2, T, 3))
     rows = backend.asarray(np.array([1, 0]))
 
-    @jax.jit
     def filled(cache: Any) -> Any:
         cache = backend.truncate(backend.append(cache, 0, k, v), 1)
         return backend.reorder(backend.append(cache, 0, k, v), rows)
 
-    cache = filled(backend.init_cache(**sizes, dtype="float32"))
+    cache = jax.jit(filled)(backend.init_cache(**sizes, dtype="float32"))
     assert backend.cache_length(cache) == 1 + T
     held, _ = backend.read(cache, 0)
     wanted = np.concatenate([np.asarray(k)[:, :, :1], np.asarray(k)], axis=2)[::-1]
@@ -200,6 +199,21 @@ def test_the_compiled_loop_generates_what_whole_calls_do(backend: Any, model: An
     asked = {"max_new_tokens": new, "token_mask": mask, **ends}
     loop, whole = (backend.generate(model, tokens(backend), **asked, use_cache=cached) for cached in (True, False))
     assert loop.shape == (B, T + new) and np.array_equal(loop, whole)
+
+
+def test_a_loop_is_one_step_however_long_it_runs(backend: Any, model: Any) -> None:
+    steps = 0
+
+    class Counting(type(backend)):  # type: ignore[misc]
+        def step(self, *arguments: Any, **options: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            return super().step(*arguments, **options)
+
+    counting = Counting()
+    for columns in (T, T + 1):  # of one capacity
+        counting.generate(model, tokens(backend, columns), max_new_tokens=6)
+    assert steps == 3  # two prompts, and the loop
 
 
 @pytest.mark.parametrize("cached", [True, False])

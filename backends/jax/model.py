@@ -38,7 +38,12 @@ class JaxEncoder(JaxStack, Encoder):
 
 
 class JaxDecoder(JaxStack, JaxKVCache, Decoder):
-    """A step attends over the whole capacity, so that steps of one length run the same code from first to last."""
+    """A step attends over the whole capacity, so that steps of one length run the same code from first to last.
+
+    It is a pure function of its model, tokens and cache: jax.jit(backend.step, donate_argnums=2) compiles it as one,
+    writes the cache in place, and may stand in jax.lax.scan. Lengths are traced there, and what depends on them is
+    left unchecked: beyond the capacity the last columns are written over.
+    """
 
     def logits(
         self,
