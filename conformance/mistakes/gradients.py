@@ -5,17 +5,21 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from gaugeblock.conformance.case import Case, Inputs
-from gaugeblock.conformance.mistakes import gradients_components, gradients_compositions
+from gaugeblock.conformance.mistakes import gradients_components, gradients_compositions, gradients_elements
+from gaugeblock.conformance.strategies.activations import ActivationCase
 from gaugeblock.conformance.strategies.attention import AttentionCase
 from gaugeblock.conformance.strategies.blocks import BlockCase
+from gaugeblock.conformance.strategies.feedforward import FeedForwardCase
 from gaugeblock.conformance.strategies.model import ModelCase
 from gaugeblock.conformance.strategies.multihead import MultiHeadCase
 from gaugeblock.conformance.strategies.normalization import NormCase
+from gaugeblock.conformance.strategies.positions import LookupCase
+from gaugeblock.conformance.strategies.rotary import RotaryCase
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.reference.bounded import Bounded, Real
 
 Found = Mapping[str, Bounded]
-CLOSE = 1e-3  # of the largest element: a hint is no verdict, and mistakes are larger
+CLOSE = 1e-5  # of the largest element: a hint is no verdict, and mistakes are larger
 
 
 def explained(case: Case, inputs: Inputs, dy: Numpy, got: Mapping[str, Numpy], right: Found) -> str:
@@ -44,6 +48,14 @@ def _varied(
         yield from gradients_compositions.layer(case, inputs, dy, right)
     elif isinstance(case, BlockCase):
         yield from gradients_compositions.block(case, dy, right)
+    elif isinstance(case, ActivationCase):
+        yield from gradients_elements.activation(case, inputs, dy)
+    elif isinstance(case, FeedForwardCase):
+        yield from gradients_elements.network(case, inputs, dy, right)
+    elif isinstance(case, RotaryCase):
+        yield from gradients_elements.rotary(case, inputs, dy, right)
+    elif isinstance(case, LookupCase):
+        yield from gradients_elements.lookup(case, inputs, dy, right)
     elif isinstance(case, ModelCase):
         yield from gradients_compositions.model(case, inputs, dy, right)
     for name, g in right.items():

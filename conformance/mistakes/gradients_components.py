@@ -112,7 +112,8 @@ def norm(case: NormCase, inputs: Inputs, dy: Numpy, right: Mapping[str, Real]) -
         mean = np.mean(h, axis=-1, keepdims=True) if isinstance(case, LayerNormCase) else 0.0
         through = r * d * np.mean(h * d * r, axis=-1, keepdims=True)
         yield f"the norm is held constant: dx = r h{lost}", {"x": r * h}
-        yield f"the mean is held constant{lost}", {"x": r * (h - through)}
+        if isinstance(case, LayerNormCase):
+            yield f"the mean is held constant{lost}", {"x": r * (h - through)}
         yield f"the mean square is held constant{lost}", {"x": r * (h - mean)}
     yield "the gradient of x lacks the weight", {"x": r * (h - mean - through)}
     rows = {name: part.reshape(-1, case.M) for name, part in {"weight": g * d * r, "bias": g}.items() if name in right}
