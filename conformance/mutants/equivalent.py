@@ -76,7 +76,8 @@ class _Bare(ast.NodeTransformer):
         return node.args[0] if is_asarray(node) else node
 
 
-FREE: Mapping[str, int] = {"max": 2, "min": 2, "swapaxes": 2, "clip": 2}  # the arguments whose order is free
+# how many arguments, the first ones, may stand in any order
+FREE: Mapping[str, int] = {"max": 2, "min": 2, "maximum": 2, "minimum": 2, "swapaxes": 2, "clip": 2}
 
 
 class _Sorted(ast.NodeTransformer):

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from gaugeblock.conformance.mutants.reasons import (
+    CONVERGED,
+    ELSEWHERE,
     KEPT,
     NAMED,
     NEARER,
@@ -282,4 +284,59 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "visible = visible & (upcast(bias) != -np.inf)",
         "visible = visible",
     ): "a score of minus infinity has weight 0, seen or not",
+    (
+        "feedforward",
+        "fraction = far",
+        "fraction = _scaled(far, 0.99)",
+    ): CONVERGED,
+    (
+        "feedforward",
+        "fraction = far",
+        "fraction = _scaled(far, 1.001)",
+    ): CONVERGED,
+    (
+        "feedforward",
+        "fraction = far",
+        "fraction = _demoted(far)",
+    ): CONVERGED,
+    (
+        "feedforward",
+        "inner = x + x.dtype.type(0.044715) * x * x * x",
+        "inner = x + 0.044715 * x * x * x",
+    ): WEAK,
+    (
+        "feedforward",
+        "return np.asarray(x * self._sigmoid(x.dtype.type(beta) * x))",
+        "return np.asarray(x * self._sigmoid(beta * x))",
+    ): WEAK,
+    (
+        "feedforward",
+        "return np.asarray(y if bias is None else y + upcast(bias))",
+        "return np.asarray(y if bias is None else y + bias)",
+    ): WIDENED,
+    (
+        "feedforward",
+        "hidden = self._linear(upcast(x), weights, 'up')",
+        "hidden = self._linear(x, weights, 'up')",
+    ): WIDENED,
+    (
+        "feedforward",
+        "gate = self._linear(upcast(x), weights, 'gate')",
+        "gate = self._linear(x, weights, 'gate')",
+    ): WIDENED,
+    (
+        "feedforward",
+        "up = self._linear(upcast(x), weights, 'up')",
+        "up = self._linear(x, weights, 'up')",
+    ): WIDENED,
+    (
+        "feedforward",
+        "near, far = (np.minimum(size, 2), np.clip(size, 2, 40))",
+        "near, far = (np.minimum(size, 3), np.clip(size, 2, 40))",
+    ): ELSEWHERE,
+    (
+        "feedforward",
+        "near, far = (np.minimum(size, 2), np.clip(size, 2, 40))",
+        "near, far = (np.minimum(size, 2), np.clip(size, 1, 40))",
+    ): ELSEWHERE,
 }
