@@ -3,12 +3,13 @@
 import ast
 from collections.abc import Iterator, Mapping
 
-from gaugeblock.conformance.mutants import equivalent_components, equivalent_compositions
+from gaugeblock.conformance.mutants import equivalent_attention, equivalent_components, equivalent_compositions
 from gaugeblock.conformance.mutants.ast_mutation import Mutation, is_asarray
 from gaugeblock.conformance.mutants.reasons import ARRAY, ORDER, WIDENED
 
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     **equivalent_components.EQUIVALENT,
+    **equivalent_attention.EQUIVALENT,
     **equivalent_compositions.EQUIVALENT,
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from gaugeblock.conformance.mutants.reasons import (
+    CLAUSE,
     CONSUMED,
     COPIED,
     GREEDY,
@@ -174,4 +175,14 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "return replace(cache, lengths=list(cache.lengths), consumed=False)",
         "return replace(cache, lengths=cache.lengths, consumed=False)",
     ): CONSUMED,
+    (
+        "blocks",
+        "within('positions', positions, LIMIT, f'block({d})', rule='BLOCK-ERRORS')",
+        "within('positions', positions, LIMIT, f'block({d})')",
+    ): CLAUSE,
+    (
+        "multihead",
+        "within('positions', positions, LIMIT, f'multi_head_attention({d})', rule='MHA-ERRORS')",
+        "within('positions', positions, LIMIT, f'multi_head_attention({d})')",
+    ): CLAUSE,
 }
