@@ -3,12 +3,13 @@
 import ast
 from collections.abc import Iterator, Mapping
 
-from gaugeblock.conformance.mutants import equivalent_components, equivalent_compositions
+from gaugeblock.conformance.mutants import equivalent_attention, equivalent_components, equivalent_compositions
 from gaugeblock.conformance.mutants.ast_mutation import Mutation, is_asarray
 from gaugeblock.conformance.mutants.reasons import ARRAY, ORDER, WIDENED
 
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     **equivalent_components.EQUIVALENT,
+    **equivalent_attention.EQUIVALENT,
     **equivalent_compositions.EQUIVALENT,
 }
 
@@ -76,7 +77,8 @@ class _Bare(ast.NodeTransformer):
         return node.args[0] if is_asarray(node) else node
 
 
-FREE: Mapping[str, int] = {"max": 2, "min": 2, "swapaxes": 2, "clip": 2}  # the arguments whose order is free
+# how many arguments, the first ones, may stand in any order
+FREE: Mapping[str, int] = {"max": 2, "min": 2, "maximum": 2, "minimum": 2, "swapaxes": 2, "clip": 2}
 
 
 class _Sorted(ast.NodeTransformer):

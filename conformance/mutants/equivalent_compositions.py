@@ -2,7 +2,19 @@
 
 from collections.abc import Mapping
 
-from gaugeblock.conformance.mutants.reasons import COPIED, GREEDY, LAST, LATER, ONE_SHAPE, STILL, SUM, WIDENED, WORDING
+from gaugeblock.conformance.mutants.reasons import (
+    CLAUSE,
+    CONSUMED,
+    COPIED,
+    GREEDY,
+    LAST,
+    LATER,
+    ONE_SHAPE,
+    STILL,
+    SUM,
+    WIDENED,
+    WORDING,
+)
 
 # (module, statement before, statement after) -> why
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
@@ -153,4 +165,24 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "return replace(cache, keys=[buffer.copy() for buffer in cache.keys], values=[buffer.copy() for "
         "buffer in cache.values], lengths=list(cache.lengths))",
     ): "a step copies the columns before it notes its own",
+    (
+        "cache",
+        "return replace(cache, lengths=list(cache.lengths), consumed=False)",
+        "return replace(cache, consumed=False)",
+    ): CONSUMED,
+    (
+        "cache",
+        "return replace(cache, lengths=list(cache.lengths), consumed=False)",
+        "return replace(cache, lengths=cache.lengths, consumed=False)",
+    ): CONSUMED,
+    (
+        "blocks",
+        "within('positions', positions, LIMIT, f'block({d})', rule='BLOCK-ERRORS')",
+        "within('positions', positions, LIMIT, f'block({d})')",
+    ): CLAUSE,
+    (
+        "multihead",
+        "within('positions', positions, LIMIT, f'multi_head_attention({d})', rule='MHA-ERRORS')",
+        "within('positions', positions, LIMIT, f'multi_head_attention({d})')",
+    ): CLAUSE,
 }
