@@ -24,7 +24,7 @@ from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.features import FEATURES, unsupported_by
 from gaugeblock.spec.precision import HALF, Level
 
-EXAMPLES: Mapping[str, int] = {"quick": 8, "default": 30, "thorough": 60}
+EXAMPLES: Mapping[str, int] = {"quick": 5, "default": 20, "thorough": 60}
 SUITE_IS_WRONG = "the suite is wrong"
 
 
