@@ -185,4 +185,9 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "within('positions', positions, LIMIT, f'multi_head_attention({d})', rule='MHA-ERRORS')",
         "within('positions', positions, LIMIT, f'multi_head_attention({d})')",
     ): CLAUSE,
+    (
+        "blocks",
+        "if memory is not None and c.cross is not None:",
+        "if memory is not None or c.cross is not None:",
+    ): "a call with one of the two and not the other has been refused",
 }
