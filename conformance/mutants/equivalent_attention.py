@@ -181,4 +181,19 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "return np.asarray(np.copysign(np.where(size > 2, 1 - rest, series), x))",
         "return np.asarray(np.copysign(np.where(size >= 2, 1 - rest, series), x))",
     ): "both ways give the value at 2",
+    (
+        "attention",
+        "return np.asarray(scores.reshape(d.B, d.H, d.T, d.S) * q.dtype.type(scale))",
+        "return np.asarray(scores.reshape(d.B, d.H, d.T, d.S) * scale)",
+    ): WEAK,
+    (
+        "attention",
+        "return np.asarray(exps / np.where(total == 0, 1, total))",
+        "return np.asarray(exps / np.where(total == 0, 2, total))",
+    ): "the exponentials of such a row are all 0",
+    (
+        "attention",
+        "return float(1 / np.sqrt(d.D)) if scale is None else float(scale)",
+        "return float(1 / np.sqrt(d.D)) if scale is None else scale",
+    ): "a whole number as scale becomes a float in the product, exactly",
 }

@@ -185,4 +185,83 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "within('positions', positions, LIMIT, f'multi_head_attention({d})', rule='MHA-ERRORS')",
         "within('positions', positions, LIMIT, f'multi_head_attention({d})')",
     ): CLAUSE,
+    (
+        "blocks",
+        "if memory is not None and c.cross is not None:",
+        "if memory is not None or c.cross is not None:",
+    ): "a call with one of the two and not the other has been refused",
+    (
+        "decoder",
+        "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
+        "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 1) - 1, 0), c, 'generate')",
+    ): "the larger of that and 0 is 0 in either case",
+    (
+        "decoder",
+        "def generate(self, model: Model, tokens: Array, *, max_new_tokens: int, token_mask: Array | Non"
+        "e=None, memory: Array | None=None, memory_mask: Array | None=None, eos_id: int | None=None, pad"
+        "_id: int | None=None, use_cache: bool=True) -> Array:",
+        "def generate(self, model: Model, tokens: Array, *, max_new_tokens: int, token_mask: Array | Non"
+        "e=None, memory: Array | None=None, memory_mask: Array | None=None, eos_id: int | None=None, pad"
+        "_id: int | None=None, use_cache: bool=False) -> Array:",
+    ): "the ids are the same with a cache and without one",
+    (
+        "decoder",
+        "longest = int(np.max(np.sum(real, axis=1), initial=0))",
+        "longest = int(np.max(np.sum(real, axis=1), initial=-1))",
+    ): "every prompt has columns",
+    (
+        "decoder",
+        "cache = self.start(model, B, capacity, **seen) if use_cache and max_new_tokens else None",
+        "cache = None",
+    ): "the ids are the same with a cache and without one",
+    (
+        "decoder",
+        "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
+        "rules.room(longest - 1 - max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
+    ): LATER,
+    (
+        "decoder",
+        "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
+        "rules.room(longest - 2 + max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
+    ): LATER,
+    (
+        "decoder",
+        "real = np.ones((d.B, d.N), bool) if cache.real is None else cache.real.copy()",
+        "real = cache.real.copy()",
+    ): "start notes the columns of every cache of a decoder",
+    (
+        "decoder",
+        "cache_rules.room(d, start, tokens.shape[1], f'step({d})')",
+        "cache_rules.room(d, tokens.shape[1], start, f'step({d})')",
+    ): SUM,
+    (
+        "decoder",
+        "scores = self.logits(model, ids, token_mask=real, last_only=True, **seen)",
+        "scores = _scaled(self.logits(model, ids, token_mask=real, last_only=True, **seen), 0.99)",
+    ): GREEDY,
+    (
+        "decoder",
+        "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
+        "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 0) - 1, -1), c, 'generate')",
+    ): "where no token is new none is read",
+    (
+        "decoder",
+        "longest = int(np.max(np.sum(real, axis=1), initial=0))",
+        "longest = np.max(np.sum(real, axis=1), initial=0)",
+    ): "it is a number of the same value",
+    (
+        "decoder",
+        "done = self._finished(done, new, eos_id)",
+        "done = self._finished(done, eos_id, new)",
+    ): "equality does not ask for the order, and no id equals None",
+    (
+        "decoder",
+        "after = replace(cache, lengths=list(cache.lengths), real=noted)",
+        "after = replace(cache, real=noted)",
+    ): "nothing is refused after the first write, and then the cache is consumed",
+    (
+        "decoder",
+        "scores = self.logits(model, ids, token_mask=real, last_only=True, **seen)",
+        "scores = _scaled(self.logits(model, ids, token_mask=real, last_only=True, **seen), 1.001)",
+    ): GREEDY,
 }
