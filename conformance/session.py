@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gaugeblock.conformance import known as known_failures
 from gaugeblock.conformance import records
 from gaugeblock.conformance.checks import Plan, Record, registry
+from gaugeblock.conformance.load import load, names
 from gaugeblock.conformance.report import markdown, terminal
 from gaugeblock.conformance.selection import known_dtypes, selected
 from gaugeblock.spec.errors import ConfigError
@@ -27,6 +28,18 @@ from gaugeblock.spec.precision import FORMATS as DTYPES
 FORMATS = ("terminal", "markdown", "json")
 SETTINGS = "[pytest]\npython_files = test_*.py\nfilterwarnings = default\n"
 PLUGINS = ("gaugeblock.conformance.plugin", "xdist.plugin", "pytest_timeout")
+ASK = """
+import sys
+from gaugeblock.conformance.load import load
+from gaugeblock.spec.errors import ConfigError
+try:
+    load(sys.argv[1])
+except ConfigError as refusal:
+    print(refusal)
+    sys.exit(2)
+"""
+REFUSED = 2
+PATIENCE = 60.0  # seconds for a backend to load
 RESTARTS = 10_000  # more than there are cells
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -124,6 +137,7 @@ def run(request: Request, console: Console) -> list[dict[str, Any]]:
     """
     lines: list[dict[str, Any]] = []
     words: dict[str, str] = {}
+    _usable(list(dict.fromkeys(request.backends))[1:])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what follows is cleaned up
     with tempfile.TemporaryDirectory(prefix="gaugeblock-") as place, _progress(console) as bars:
         for number, word in enumerate(dict.fromkeys(request.backends)):
@@ -135,6 +149,23 @@ def run(request: Request, console: Console) -> list[dict[str, Any]]:
                 child.process.wait()
             lines += _finished(child)
     return lines
+
+
+def _usable(later: list[str]) -> None:
+    """Refuse at once what would otherwise be refused only when the backends before it have been checked.
+
+    Raises ConfigError. A backend of the user's is loaded in a process of its own; one that ends it without a word, or
+    takes its time, is left to its turn.
+    """
+    for word in later:
+        if ":" not in word and word.partition("@")[0] not in names():
+            load(word)  # which refuses it
+        with suppress(subprocess.TimeoutExpired):
+            if ":" in word:
+                asked = [sys.executable, "-c", ASK, word]
+                done = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE)
+                if done.returncode == REFUSED:
+                    raise ConfigError(done.stdout.strip())
 
 
 def _watch(child: Child, bars: Any, words: dict[str, str]) -> None:

@@ -83,7 +83,7 @@ def test_equal_logits(cell: Cell, case: Prompt) -> None:
     generating.takes_the_lowest(cell, case)
 
 
-@generate("MODEL-GENERATE", cases=generation.cases, effort=0.4)
+@generate("MODEL-GENERATE", cases=generation.cases, effort=0.6)
 def test_likeliest_id(cell: Cell, case: Prompt) -> None:
     generating.takes_the_likeliest(cell, case)
 

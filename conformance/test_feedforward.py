@@ -162,7 +162,7 @@ def test_positions_are_independent(cell: Cell, case: Network) -> None:
     cell.judge(case)
 
 
-@ffn("FFN-FORMULA", "FFN-SHAPES", needs=("plain",), cases=partial(feedforward.cases, bias=("", "all")))
+@ffn("FFN-FORMULA", "FFN-SHAPES", needs=("plain",), cases=partial(feedforward.cases, bias=("", "all")), effort=2)
 def test_feed_forward(cell: Cell, case: Network) -> None:
     cell.judge(case)
 

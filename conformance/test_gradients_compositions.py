@@ -129,6 +129,7 @@ def test_later_columns_of_a_block_have_no_gradient(cell: Cell, case: BlockCase) 
     "BLOCK-GRADIENT-HIDDEN",
     needs=("context", "context_mask"),
     cases=partial(blocks.cases, cross=(True,), context_mask=("random", "keys"), mask=("", "random")),
+    effort=0.3,
 )
 def test_hidden_columns_of_a_block_have_no_gradient(cell: Cell, case: BlockCase) -> None:
     nothing_hidden(cell, case, block(case), "a column that no token with a cotangent sees gets nothing")

@@ -79,7 +79,7 @@ def test_encoder_looks_up_its_own_ids_only(cell: Cell, case: ModelCase) -> None:
     model.reads_only_its_rows(cell, case)
 
 
-@decoder("MODEL-TIED", needs=("tied",), cases=partial(few_decoders, tied=(True,), head_bias=(False,)), effort=0.5)
+@decoder("MODEL-TIED", needs=("tied",), cases=partial(few_decoders, tied=(True,), head_bias=(False,)), effort=0.8)
 def test_tied_head_is_the_embedding(cell: Cell, case: ModelCase) -> None:
     model.reads_only_its_rows(cell, case)
 
@@ -218,6 +218,6 @@ def test_layers_of_an_encoder(cell: Cell, case: ModelCase) -> None:
     values.is_right_as_a_whole(cell, case)
 
 
-@decoder("MODEL-STACK", cases=partial(few_decoders, L=(2,)), effort=0.2)
+@decoder("MODEL-STACK", cases=partial(few_decoders, L=(2,)), effort=0.5)
 def test_layers_of_a_decoder(cell: Cell, case: ModelCase) -> None:
     values.is_right_as_a_whole(cell, case)

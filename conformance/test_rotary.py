@@ -222,7 +222,12 @@ def test_linear_scaling(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
-@rope("ROPE-NTK", needs=("scaling", "scaling.ntk"), cases=partial(cases, scaling=("ntk2", "ntk7.5"), base=BASES[:3]))
+@rope(
+    "ROPE-NTK",
+    needs=("scaling", "scaling.ntk"),
+    cases=partial(cases, scaling=("ntk2", "ntk7.5"), base=BASES[:3]),
+    effort=1.5,
+)
 def test_ntk_scaling(cell: Cell, case: Case) -> None:
     cell.judge(case)
 

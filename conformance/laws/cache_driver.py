@@ -153,7 +153,7 @@ class Driver:
             lengths = [k.shape[2] for k in self.plain.keys]
             problem = f"cache_length must be {want}, got {got}: the layers hold {lengths} tokens"
             raise self.cell.fail(problem, self.case, clause="CACHE-LENGTH")
-        self.told.append((got, want))
+        self.told.append((told, want))
 
     def finish(self) -> None:
         """Read all that is still alive, and look at all that was handed out or passed in before."""

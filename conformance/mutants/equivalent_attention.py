@@ -13,6 +13,16 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     ): WIDENED,
     (
         "attention",
+        "scores = self._soft_cap(self._scores(d, upcast(q), upcast(k), self._scale(d, scale)), softcap)",
+        "scores = self._soft_cap(self._scores(d, upcast(q), k, self._scale(d, scale)), softcap)",
+    ): WIDENED,
+    (
+        "attention",
+        "c = scores.dtype.type(softcap)",
+        "c = softcap",
+    ): WEAK,
+    (
+        "attention",
         "return round_once(self._mix(d, weights, upcast(v)), q.dtype)",
         "return round_once(self._mix(d, weights, v), q.dtype)",
     ): WIDENED,

@@ -2,10 +2,20 @@
 
 from collections.abc import Mapping
 
-from gaugeblock.conformance.mutants.reasons import KEPT, NAMED, REFUSED, STEP, WEAK, WIDENED, WORDING
+from gaugeblock.conformance.mutants.reasons import KEPT, NAMED, REFUSED, STEP, UNWRITTEN, WEAK, WIDENED, WORDING
 
 # (module, statement before, statement after) -> why
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
+    (
+        "arrays",
+        "return x if x.dtype == np.float64 else x.astype(np.float32, copy=False)",
+        "return x if x.dtype == np.float64 else x.astype(np.float32, copy=True)",
+    ): UNWRITTEN,
+    (
+        "arrays",
+        "return x if x.dtype == np.float64 else x.astype(np.float32, copy=False)",
+        "return x if x.dtype == np.float64 else x.astype(np.float32)",
+    ): UNWRITTEN,
     (
         "normalization",
         "return np.asarray(1 / np.sqrt(variance + variance.dtype.type(eps)))",

@@ -23,3 +23,4 @@ COPIED = "no call writes to the list of lengths of a cache that another may hold
 CONVERGED = "the continued fraction has converged from wherever it begins"
 ELSEWHERE = "what lies on the other side of 2 is not taken from there"
 CONSUMED = "the handle that shares the list is consumed, and raises"
+UNWRITTEN = "nothing is written to what upcast gives, and a copy holds the same numbers"
