@@ -140,9 +140,15 @@ def bench(
     width: Annotated[int, typer.Option(metavar="M")] = 512,
     layers: Annotated[int, typer.Option(metavar="L")] = 8,
     small: Annotated[bool, typer.Option("--small", help="A tiny model and short prompts, to try it out.")] = False,
+    suite: Annotated[bool, typer.Option("--suite", help="Measure the suite's own checks instead.")] = False,
+    profile: Annotated[str, typer.Option(help="With --suite: quick, default or thorough.")] = "quick",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write what was measured there, as JSON.")] = None,
 ) -> None:
     """Measure prefill and decoding of the backends, beside transformers where it is installed."""
+    if suite:
+        from gaugeblock.conformance import speed
+
+        raise typer.Exit(speed.report(only or ["numpy"], profile, out, _console()))
     from gaugeblock.bench.report import report, request
 
     asked = request(contexts, repeats, only or [], width=width, layers=layers, small=small)
