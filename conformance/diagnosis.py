@@ -39,8 +39,13 @@ def likely(cell: Cell, failure: Nonconformance) -> list[Hint]:
             if len(hints) < MOST and _gives(got, expected, case.size(inputs)):
                 hints.append(hint)
     except Exception as error:  # whatever it is, the failure that was to be explained must not be lost with it
-        hints.append(Hint(f"{BROKEN}: {type(error).__name__}: {error}"))
+        hints.append(Hint(broken(error)))
     return hints
+
+
+def broken(error: Exception) -> str:
+    """What stands in the place of an explanation that could not be made."""
+    return f"{BROKEN}: {type(error).__name__}: {error}"
 
 
 def _gives(got: Numpy, expected: Expected, size: float) -> bool:

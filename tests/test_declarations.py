@@ -86,3 +86,13 @@ def test_a_mask_of_the_contexts_length_breaks_no_diagnosis(seed: int) -> None:
     for name in ("true_lets_a_head_attend", "every_head_has_its_mask"):
         found = run(registry()[name], wrong, "float32", Plan("default", seed, shrink=False))
         assert diagnosis.BROKEN not in str(found.failure)
+
+
+def test_nor_does_one_of_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: Any) -> Iterator[Any]:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr("gaugeblock.conformance.mistakes.gradients._varied", breaks)
+    wrong = next(m for m in mutants().values() if m.killed_by[0] == "ATTN-GRADIENT")
+    found = run(registry()["gradients_of_attention"], wrong.make(), "float32", Plan("quick", shrink=False))
+    assert found.outcome == "fail" and diagnosis.BROKEN in str(found.failure)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from gaugeblock.conformance.case import Case, Inputs
+from gaugeblock.conformance.diagnosis import broken
 from gaugeblock.conformance.mistakes import gradients_components, gradients_compositions, gradients_elements
 from gaugeblock.conformance.strategies.activations import ActivationCase
 from gaugeblock.conformance.strategies.attention import AttentionCase
@@ -28,10 +29,17 @@ def explained(case: Case, inputs: Inputs, dy: Numpy, got: Mapping[str, Numpy], r
     values = {name: b.value for name, b in right.items()}
     if any(g.shape != values[name].shape for name, g in wide.items()):
         return ""
+    try:
+        return _first(case, inputs, dy, wide, values)
+    except Exception as error:  # whatever it is, the failure that was to be explained must not be lost with it
+        return broken(error)
+
+
+def _first(case: Case, inputs: Inputs, dy: Numpy, got: Mapping[str, Real], right: Mapping[str, Real]) -> str:
     with np.errstate(all="ignore"):
-        for text, changed in _varied(case, inputs, dy, values):
-            wrong = {**values, **changed}
-            if _alike(wide, wrong) and not _alike(wrong, values):
+        for text, changed in _varied(case, inputs, dy, right):
+            wrong = {**right, **changed}
+            if _alike(got, wrong) and not _alike(wrong, right):
                 return text
     return ""
 
