@@ -167,6 +167,7 @@ def run(check: Check, backend: Backend, dtype: str, plan: Plan = Plan()) -> Reco
         record.outcome, record.reason = "unexpected-pass", str(works)
     except SuiteError as wrong:
         record.outcome, record.reason = "error", f"{SUITE_IS_WRONG}: {wrong}"
+    backend.rest()
     return _complete(record, cell, time.perf_counter() - start)
 
 

@@ -52,3 +52,6 @@ class Backend(ABC):
     def describe(self) -> Mapping[str, str]:
         """Framework and version, device, matmul precision, threads: what a reader of the record needs to know."""
         return {}
+
+    def rest(self) -> None:
+        """Called after every check: a backend may drop what it keeps for speed alone, such as compiled programs."""

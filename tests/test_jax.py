@@ -247,3 +247,14 @@ def close(got: Any, expected: Any) -> None:
     """A compiled whole may round elsewhere, by some units in the last place of the largest number."""
     a, b = np.asarray(got), np.asarray(expected)
     assert a.shape == b.shape and np.abs(a - b).max() <= 64 * np.finfo(np.float32).eps * np.abs(b).max()
+
+
+def test_programs_are_dropped_between_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gaugeblock.backends.jax import BETWEEN
+
+    dropped: list[int] = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: dropped.append(1))
+    backend = load("jax")
+    for _ in range(2 * BETWEEN):
+        backend.rest()
+    assert len(dropped) == 2

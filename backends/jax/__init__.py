@@ -22,6 +22,9 @@ from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import HALF, Level
 
 
+BETWEEN = 100  # checks
+
+
 class JaxBackend(
     JaxEncoder,
     JaxDecoder,
@@ -56,12 +59,19 @@ class JaxBackend(
 
     def __init__(self, variant: str = "") -> None:
         super().__init__(variant)
+        self._checked = 0
         if variant not in ("", "x64"):
             raise ConfigError(f"backends: jax's variant is x64; got {variant!r}")
         if variant == "x64":
             jax.config.update("jax_enable_x64", True)
             self.dtypes = self.dtypes | {"float64"}
         _keep_compiled_code()
+
+    def rest(self) -> None:
+        """Drop all compiled programs now and then: they lie in pieces of memory, of which a process may have so many."""
+        self._checked = (self._checked + 1) % BETWEEN
+        if not self._checked:
+            jax.clear_caches()
 
     def describe(self) -> Mapping[str, str]:
         return {
