@@ -53,5 +53,5 @@ class Backend(ABC):
         """Framework and version, device, matmul precision, threads: what a reader of the record needs to know."""
         return {}
 
-    def rest(self) -> None:
+    def rest(self) -> None:  # noqa: B027 nobody has to
         """Called after every check: a backend may drop what it keeps for speed alone, such as compiled programs."""

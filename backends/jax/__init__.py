@@ -21,7 +21,6 @@ from gaugeblock.backends.jax.rotary import JaxRotary
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import HALF, Level
 
-
 BETWEEN = 100  # checks
 
 
@@ -68,7 +67,7 @@ class JaxBackend(
         _keep_compiled_code()
 
     def rest(self) -> None:
-        """Drop all compiled programs now and then: they lie in pieces of memory, of which a process may have so many."""
+        """Drop all compiled programs now and then: a process may map only so many pieces of memory."""
         self._checked = (self._checked + 1) % BETWEEN
         if not self._checked:
             jax.clear_caches()
