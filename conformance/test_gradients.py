@@ -190,7 +190,7 @@ def test_gradient_of_relu(cell: Cell, case: ActivationCase) -> None:
 @act(
     "ACT-GRADIENT",
     cases=partial(activations.cases, function=(GELU, GELU_TANH, SILU), x=("normal", "special", "far", "small")),
-    effort=0.6,
+    effort=1.5,
 )
 def test_gradients_of_smooth_activations(cell: Cell, case: ActivationCase) -> None:
     right(cell, case, activation(case))
