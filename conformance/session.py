@@ -35,10 +35,8 @@ from gaugeblock.spec.errors import ConfigError
 try:
     load(sys.argv[1])
 except ConfigError as refusal:
-    print(refusal)
-    sys.exit(2)
+    print(chr(0) + str(refusal))
 """
-REFUSED = 2
 PATIENCE = 60.0  # seconds for a backend to load
 RESTARTS = 10_000  # more than there are cells
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -164,8 +162,9 @@ def _usable(later: list[str]) -> None:
             if ":" in word:
                 asked = [sys.executable, "-c", ASK, word]
                 done = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE)
-                if done.returncode == REFUSED:
-                    raise ConfigError(done.stdout.strip())
+                _, refused, why = done.stdout.partition("\0")  # whatever else the module prints stands before it
+                if refused:
+                    raise ConfigError(why.strip())
 
 
 def _watch(child: Child, bars: Any, words: dict[str, str]) -> None:

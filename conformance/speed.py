@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,11 +22,11 @@ from rich.table import Table
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import Plan, registry, run
 from gaugeblock.conformance.load import load
+from gaugeblock.conformance.session import ONE_THREAD
 from gaugeblock.spec.components import COMPONENTS, offers
 from gaugeblock.spec.errors import ConfigError
 
 EVERY = 0.005  # seconds of CPU time between two looks at the stack
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PARTS = ("backend", "reference", "hypothesis", "suite")
 # outside the calls of a backend: whoever comes first, from the innermost frame outwards, has the time
 PLACES = (("/spec/reference/", "reference"), ("/hypothesis/", "hypothesis"), ("/conformance/", "suite"))
@@ -128,14 +129,16 @@ def report(words: Sequence[str], profile: str, out: Path | None, console: Consol
 def _apart(word: str, profile: str, tick: Callable[[str], None]) -> Iterator[Pace]:
     command = [sys.executable, "-m", "gaugeblock.conformance.speed", word, profile]
     environment = {**dict.fromkeys(ONE_THREAD, "1"), **os.environ}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as child:
-        assert child.stdout is not None and child.stderr is not None
-        for line in child.stdout:
-            told: dict[str, Any] = json.loads(line)
-            pace = Pace(**{**told, "seen": Counter(told["seen"])})
-            tick(f"{pace.backend} {pace.component}")
-            yield pace
-        wrong = child.stderr.read().strip()
+    with tempfile.TemporaryFile("w+") as log:  # not a pipe, which would stop a child that says much
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                told: dict[str, Any] = json.loads(line)
+                pace = Pace(**{**told, "seen": Counter(told["seen"])})
+                tick(f"{pace.backend} {pace.component}")
+                yield pace
+        log.seek(0)
+        wrong = log.read().strip()
     if child.returncode:
         raise ConfigError(f"bench: {word} cannot be measured: {wrong.splitlines()[-1] if wrong else 'it died'}")
 
