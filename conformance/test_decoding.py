@@ -83,6 +83,11 @@ def test_equal_logits(cell: Cell, case: Prompt) -> None:
     generating.takes_the_lowest(cell, case)
 
 
+@generate("MODEL-GENERATE", needs=("head_bias",), cases=partial(generation.ties, design="close"), effort=0.2)
+def test_close_logits(cell: Cell, case: Prompt) -> None:
+    generating.takes_the_likeliest(cell, case)
+
+
 @generate("MODEL-GENERATE", cases=generation.cases, effort=0.6)
 def test_likeliest_id(cell: Cell, case: Prompt) -> None:
     generating.takes_the_likeliest(cell, case)
@@ -91,11 +96,23 @@ def test_likeliest_id(cell: Cell, case: Prompt) -> None:
 @generate(
     "MODEL-ROOM",
     needs=("learned", "token_mask"),
-    cases=partial(generation.cases, shapes=SMALL, switches=LEARNED, new=(3,), pads=("right", "left", "ragged")),
-    effort=0.2,
+    cases=partial(
+        generation.cases, shapes=SMALL, switches=LEARNED, new=(3, 0), pads=("right", "left", "ragged"), T=(1, 2, 4)
+    ),
+    effort=0.4,
 )
 def test_text_fills_the_table(cell: Cell, case: Prompt) -> None:
     generating.generated(cell, generating.with_a_tight_table(case))
+
+
+@generate(
+    "MODEL-EMPTY",
+    needs=("empty.batch",),
+    cases=partial(generation.cases, shapes=(SMALL[0]._replace(B=0),), switches=OTHER, pads=("", "right")),
+    effort=0.2,
+)
+def test_no_rows_go_on(cell: Cell, case: Prompt) -> None:
+    generating.generated(cell, case)
 
 
 @step(

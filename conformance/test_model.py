@@ -7,7 +7,7 @@ from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import checks
 from gaugeblock.conformance.laws import model
 from gaugeblock.conformance.laws import model_values as values
-from gaugeblock.conformance.strategies.model import FEW, LONG, PADDED, SIZES, ModelCase, cases
+from gaugeblock.conformance.strategies.model import FEW, LONG, PADDED, PAIRS, SIZES, ModelCase, cases
 
 encoder = partial(checks, component="model", offer="encoder", case_type=ModelCase)
 decoder = partial(checks, component="model", offer="decoder", case_type=ModelCase)
@@ -156,8 +156,8 @@ def test_batch_row_is_decoded_as_if_alone(cell: Cell, case: ModelCase) -> None:
 @encoder(
     "MODEL-ROOM",
     needs=("token_mask", "learned"),
-    cases=partial(few_encoders, positions=("learned",), pads=("right", "ragged")),
-    effort=0.3,
+    cases=partial(encoders, sizes=[*PAIRS, *FEW], positions=("learned",), pads=("right", "ragged")),
+    effort=0.4,
 )
 def test_pads_take_no_row_of_the_encoder_s_table(cell: Cell, case: ModelCase) -> None:
     values.is_right(cell, values.with_a_tight_table(case))
@@ -166,8 +166,8 @@ def test_pads_take_no_row_of_the_encoder_s_table(cell: Cell, case: ModelCase) ->
 @decoder(
     "MODEL-ROOM",
     needs=("token_mask", "learned"),
-    cases=partial(few_decoders, positions=("learned",), pads=("right", "ragged")),
-    effort=0.3,
+    cases=partial(decoders, sizes=[*PAIRS, *FEW], positions=("learned",), pads=("right", "ragged")),
+    effort=0.4,
 )
 def test_pads_take_no_row_of_the_decoder_s_table(cell: Cell, case: ModelCase) -> None:
     values.is_right(cell, values.with_a_tight_table(case))

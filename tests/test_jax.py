@@ -175,6 +175,25 @@ def test_a_cache_may_be_filled_and_cut_inside_a_compiled_function(backend: Any) 
     assert np.array_equal(held, wanted)
 
 
+def test_a_compiled_step_copies_no_buffer(backend: Any, model: Any) -> None:
+    cache = backend.start(model, 1, N)
+    step = jax.jit(backend.step, donate_argnums=2).lower(model, tokens(backend, 1)[:1], cache)
+    keys, values = (",".join(map(str, held[0].shape)) for held in (cache.keys, cache.values))
+    made = [line for line in step.compile().as_text().splitlines() if f"[{keys}]" in line or f"[{values}]" in line]
+    assert any("dynamic-update-slice" in line for line in made) and not any(" copy(" in line for line in made)
+
+
+def test_what_a_compiled_function_puts_beyond_the_capacity_is_not_written(backend: Any) -> None:
+    sizes = {"layers": 1, "batch": B, "kv_heads": 2, "capacity": T + 1, "key_width": 4, "value_width": 3}
+    k, v = backend.asarray(numbers(B, 2, T, 4)), backend.asarray(numbers(B, 2, T, 3))
+
+    def twice(cache: Any) -> Any:
+        return backend.append(backend.append(cache, 0, k, v), 0, k + 1, v + 1)
+
+    cache = backend.truncate(jax.jit(twice)(backend.init_cache(**sizes, dtype="float32")), T)
+    assert all(np.array_equal(*pair) for pair in zip(backend.read(cache, 0), (k, v), strict=True))
+
+
 def test_a_consumed_cache_is_refused_by_a_compiled_function_too(backend: Any, model: Any) -> None:
     cache = backend.start(model, B, N)
     backend.step(model, tokens(backend), cache)
@@ -249,12 +268,14 @@ def close(got: Any, expected: Any) -> None:
     assert a.shape == b.shape and np.abs(a - b).max() <= 64 * np.finfo(np.float32).eps * np.abs(b).max()
 
 
-def test_programs_are_dropped_between_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("crowded", [True, False])
+def test_programs_are_dropped_where_they_are_too_many(monkeypatch: pytest.MonkeyPatch, crowded: bool) -> None:
     from gaugeblock.backends.jax import BETWEEN
 
     dropped: list[int] = []
+    monkeypatch.setattr("gaugeblock.backends.jax._crowded", lambda: crowded)
     monkeypatch.setattr(jax, "clear_caches", lambda: dropped.append(1))
     backend = load("jax")
     for _ in range(2 * BETWEEN):
         backend.rest()
-    assert len(dropped) == 2
+    assert len(dropped) == 2 * crowded

@@ -21,7 +21,7 @@ from gaugeblock.backends.jax.rotary import JaxRotary
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import HALF, Level
 
-BETWEEN = 100  # checks
+BETWEEN = 25  # checks
 
 
 class JaxBackend(
@@ -67,9 +67,9 @@ class JaxBackend(
         _keep_compiled_code()
 
     def rest(self) -> None:
-        """Drop all compiled programs now and then: a process may map only so many pieces of memory."""
+        """Drop all compiled programs where they have become too many for the process."""
         self._checked = (self._checked + 1) % BETWEEN
-        if not self._checked:
+        if not self._checked and _crowded():
             jax.clear_caches()
 
     def describe(self) -> Mapping[str, str]:
@@ -79,6 +79,14 @@ class JaxBackend(
             "matmul precision": "highest",
             "x64": str(jax.config.read("jax_enable_x64")),
         }
+
+
+def _crowded() -> bool:
+    """Whether half of the pieces of memory are mapped that Linux lets a process map; each program takes several."""
+    maps, limit = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+    if not (maps.exists() and limit.exists()):
+        return False
+    return 2 * maps.read_bytes().count(b"\n") > int(limit.read_text())
 
 
 def _keep_compiled_code() -> None:

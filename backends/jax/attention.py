@@ -4,6 +4,7 @@ from math import sqrt
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from gaugeblock.spec.attention import Attention, SoftCapped, Window, cap, dims, dtypes, options
@@ -57,11 +58,10 @@ class JaxAttention(Attention, SoftCapped):
         d = dims(q.shape, k.shape, v.shape, mask=_shape(mask), bias=_shape(bias))
         dtypes(_name(q), _name(k), _name(v), mask=_dtype(mask), bias=_dtype(bias))
         options(window, scale)
-        reach = d.T + d.S  # wider than any distance between a query and a key
-        left, right = (reach if side is None else min(side, reach) for side in window or (None, None))
-        mixed: Array = _attention(
-            q, k, v, mask, bias, left, 0 if causal else right, 1 / sqrt(d.D) if scale is None else scale, softcap
-        )
+        past = d.S - d.T  # the last query stands at the last key
+        left, right = (d.T + d.S if side is None else min(side, d.T + d.S) for side in window or (None, None))
+        first, last = past - left, past + (0 if causal else right)
+        mixed: Array = _attention(q, k, v, mask, bias, first, last, 1 / sqrt(d.D) if scale is None else scale, softcap)
         return mixed
 
 
@@ -72,32 +72,42 @@ def _attention(
     v: Array,
     mask: Array | None,
     bias: Array | None,
-    left: int,
-    right: int,
+    first: int,
+    last: int,
     scale: float,
     softcap: float | None = None,
 ) -> Array:
+    """Query t sees the keys t + first to t + last."""
     wide = jnp.promote_types(q.dtype, jnp.float32)
     (B, H, T, D), (_, K, S, E) = q.shape, v.shape
-    grouped = q.reshape(B, K, H // K, T, D)
+    grouped = q.reshape(B, K, H // K * T, D)  # the queries that share a key head, as rows of one matrix
     scores = jnp.einsum(
-        "bkgtd,bksd->bkgts", grouped, k, preferred_element_type=wide, precision=lax.Precision.HIGHEST
+        "bknd,bksd->bkns", grouped, k, preferred_element_type=wide, precision=lax.Precision.HIGHEST
     ).reshape(B, H, T, S) * jnp.asarray(scale, wide)
     if softcap is not None:
         cap_of = jnp.asarray(softcap, wide)
         scores = cap_of * jnp.tanh(scores / cap_of)
-    distance = jnp.arange(S) - (jnp.arange(T)[:, None] + S - T)  # (T, S)
-    visible = (distance >= -left) & (distance <= right)
+    ahead = jnp.subtract(*(lax.broadcasted_iota(int, (T, S), axis) for axis in (1, 0)))
+    visible = (ahead >= first) & (ahead <= last)
     if mask is not None:
         visible = visible & mask
     if bias is not None:
         scores = scores + bias.astype(wide)
         visible = visible & (bias > -jnp.inf)
-    weights = jax.nn.softmax(scores, axis=-1, where=visible)
+    weights = _softmax(jnp.where(visible, scores, -jnp.inf))
     mixed = jnp.einsum(
-        "bkgts,bkse->bkgte", weights.reshape(B, K, H // K, T, S), v.astype(wide), precision=lax.Precision.HIGHEST
+        "bkns,bkse->bkne", weights.reshape(B, K, H // K * T, S), v.astype(wide), precision=lax.Precision.HIGHEST
     )
     return mixed.reshape(B, H, T, E).astype(q.dtype)
+
+
+def _softmax(scores: Array) -> Array:
+    """Over the last axis; a row of -inf gives zeros."""
+    least = float(np.finfo(scores.dtype).min)
+    largest = lax.stop_gradient(scores.max(axis=-1, keepdims=True, initial=least))
+    grown = jnp.exp(scores - largest)
+    total = grown.sum(axis=-1, keepdims=True)
+    return grown / (total + (total == 0))
 
 
 def _shape(x: Array | None) -> tuple[int, ...] | None:

@@ -176,10 +176,21 @@ class JaxKVCache(KVCache):
 @partial(jax.jit, donate_argnums=(0, 1))
 def _updated(keys: Array, values: Array, k: Array, v: Array, start: Length) -> tuple[Array, Array]:
     """The buffers with new tokens from column start on; start is traced, so that every step runs the same code."""
-    return (
-        lax.dynamic_update_slice_in_dim(keys, k, start, axis=2),
-        lax.dynamic_update_slice_in_dim(values, v, start, axis=2),
-    )
+
+    def written(keys: Array, values: Array) -> tuple[Array, Array]:
+        return (
+            lax.dynamic_update_slice_in_dim(keys, k, start, axis=2),
+            lax.dynamic_update_slice_in_dim(values, v, start, axis=2),
+        )
+
+    # Behind a condition XLA updates in place also inside a larger program; else it joins the update with what reads
+    # it, twice over, and copies whole buffers to do so.
+    grown: tuple[Array, Array] = lax.cond(start + k.shape[2] <= keys.shape[2], written, _as_they_were, keys, values)
+    return grown
+
+
+def _as_they_were(keys: Array, values: Array) -> tuple[Array, Array]:
+    return keys, values
 
 
 @partial(jax.jit, static_argnums=2)

@@ -42,7 +42,7 @@ class JaxDecoder(JaxStack, JaxKVCache, Decoder):
 
     It is a pure function of its model, tokens and cache: jax.jit(backend.step, donate_argnums=2) compiles it as one,
     writes the cache in place, and may stand in jax.lax.scan. Lengths are traced there, and what depends on them is
-    left unchecked: beyond the capacity the last columns are written over.
+    left unchecked: beyond the capacity nothing is written, and the scores mean nothing.
     """
 
     def logits(

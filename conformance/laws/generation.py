@@ -57,7 +57,7 @@ def expected_chain(case: GenerateCase, prompt: Numpy) -> Numpy:
 def takes_the_lowest(cell: Cell, case: GenerateCase) -> None:
     """Where the logits are one bias, the lowest id among its largest numbers comes every time."""
     _, got = generated(cell, case)
-    _compare(cell, case, got[:, case.T :], np.full((case.B, case.new), int(np.argmax(case.tied_bias))))
+    _compare(cell, case, got[:, case.T :], np.full((case.B, case.new), int(np.argmax(case.scores(cell.io)))))
 
 
 def with_a_tight_table(case: GenerateCase) -> GenerateCase:

@@ -3,7 +3,12 @@
 import ast
 from collections.abc import Iterator, Mapping
 
-from gaugeblock.conformance.mutants import equivalent_attention, equivalent_components, equivalent_compositions
+from gaugeblock.conformance.mutants import (
+    equivalent_attention,
+    equivalent_components,
+    equivalent_compositions,
+    equivalent_models,
+)
 from gaugeblock.conformance.mutants.ast_mutation import Mutation, is_asarray
 from gaugeblock.conformance.mutants.reasons import ARRAY, ORDER, WIDENED
 
@@ -11,6 +16,7 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     **equivalent_components.EQUIVALENT,
     **equivalent_attention.EQUIVALENT,
     **equivalent_compositions.EQUIVALENT,
+    **equivalent_models.EQUIVALENT,
 }
 
 

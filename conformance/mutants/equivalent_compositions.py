@@ -9,9 +9,12 @@ from gaugeblock.conformance.mutants.reasons import (
     GREEDY,
     LAST,
     LATER,
+    NUMBER,
     ONE_SHAPE,
+    STARTED,
     STILL,
     SUM,
+    UNCACHED,
     WIDENED,
     WORDING,
 )
@@ -203,7 +206,7 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "def generate(self, model: Model, tokens: Array, *, max_new_tokens: int, token_mask: Array | Non"
         "e=None, memory: Array | None=None, memory_mask: Array | None=None, eos_id: int | None=None, pad"
         "_id: int | None=None, use_cache: bool=False) -> Array:",
-    ): "the ids are the same with a cache and without one",
+    ): UNCACHED,
     (
         "decoder",
         "longest = int(np.max(np.sum(real, axis=1), initial=0))",
@@ -213,7 +216,7 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "decoder",
         "cache = self.start(model, B, capacity, **seen) if use_cache and max_new_tokens else None",
         "cache = None",
-    ): "the ids are the same with a cache and without one",
+    ): UNCACHED,
     (
         "decoder",
         "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
@@ -228,7 +231,7 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "decoder",
         "real = np.ones((d.B, d.N), bool) if cache.real is None else cache.real.copy()",
         "real = cache.real.copy()",
-    ): "start notes the columns of every cache of a decoder",
+    ): STARTED,
     (
         "decoder",
         "cache_rules.room(d, start, tokens.shape[1], f'step({d})')",
@@ -248,7 +251,7 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "decoder",
         "longest = int(np.max(np.sum(real, axis=1), initial=0))",
         "longest = np.max(np.sum(real, axis=1), initial=0)",
-    ): "it is a number of the same value",
+    ): NUMBER,
     (
         "decoder",
         "done = self._finished(done, new, eos_id)",

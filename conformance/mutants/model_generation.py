@@ -10,6 +10,7 @@ from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.backends.numpy.cache import Cache
 from gaugeblock.backends.numpy.model import Model
 from gaugeblock.conformance.mutants import mutant
+from gaugeblock.spec.precision import FORMATS
 
 
 @mutant(killed_by=("MODEL-GENERATE-LENGTH",), reports=("huggingface/transformers#28579",), catalogue="M46")
@@ -48,6 +49,14 @@ class StopsWhenAllRowsHaveEnded(NumpyBackend):
         ended = np.all(np.cumsum(made[:, tokens.shape[1] :] == eos_id, axis=1) > 0, axis=0)
         extra = int(np.sum(ended)) - 1 if eos_id is not None else 0
         return made[:, : made.shape[1] - max(extra, 0)]
+
+
+@mutant(killed_by=("MODEL-GENERATE",), dtypes=("float32",))
+class PicksFromBfloat16(NumpyBackend):
+    """The likeliest id is chosen among logits in bfloat16."""
+
+    def _pick(self, scores: Array) -> Array:
+        return super()._pick(scores.astype(FORMATS["bfloat16"].dtype))
 
 
 @mutant(

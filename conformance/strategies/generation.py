@@ -15,7 +15,7 @@ from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import Format
 
-DESIGNS = ("", "chain", "ties")
+DESIGNS = ("", "chain", "ties", "close")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +23,9 @@ class GenerateCase(ModelCase):
     """One call of generate.
 
     design is "" for weights as they come; chain, in which every id has one successor (the sublayers give nothing, the
-    embedding is the unit matrix, the head a permutation: exact in every format); or ties, in which the logits are a
-    bias that holds its largest number twice. eos and pad are ids modulo the vocabulary.
+    embedding is the unit matrix, the head a permutation: exact in every format); ties, in which the logits are a bias
+    that holds its largest number twice; or close, in which the lower of the two ids has a little less. eos and pad are
+    ids modulo the vocabulary.
     """
 
     method: ClassVar[str] = "generate"
@@ -42,8 +43,8 @@ class GenerateCase(ModelCase):
             raise ConfigError(f"case: only decoders generate, a pad needs an eos, every row a token [{self}]")
         if self.design == "chain" and (self.M < self.V or self.w != "closed" or not self.no_final_norm or self.tied):
             raise ConfigError(f"case: a chain needs M >= V, w=closed, no_final_norm and no tied head [{self}]")
-        if self.design == "ties" and not self.head_bias:
-            raise ConfigError(f"case: ties need a head_bias [{self}]")
+        if self.design in ("ties", "close") and not self.head_bias:
+            raise ConfigError(f"case: {self.design} needs a head_bias [{self}]")
 
     @property
     def eos_id(self) -> int | None:
@@ -69,18 +70,19 @@ class GenerateCase(ModelCase):
             head = np.zeros((self.M, self.V))
             head[np.arange(self.V), self.successor] = 1
             made |= {"decoder.embedding.weight": unit.astype(io.dtype), "head.weight": head.astype(io.dtype)}
-        if self.design == "ties":
-            made["head.bias"] = self.tied_bias.astype(io.dtype)
+        if self.design in ("ties", "close"):
+            made["head.bias"] = self.scores(io).astype(io.dtype)
             name = "decoder.embedding.weight" if self.tied else "head.weight"
             made[name] = np.zeros_like(made[name])
         return made
 
-    @property
-    def tied_bias(self) -> Numpy:
-        """Small integers, the largest of which stands in two places."""
+    def scores(self, io: Format) -> Numpy:
+        """Small integers, the largest of which stands in two places, or nearly so in the first of them."""
         bias = self.random("ties").integers(-8, 8, size=self.V).astype(np.float64)
-        first, second = self.random("places").permutation(self.V)[:2]
-        bias[[first, second]] = 8
+        places = self.random("places").permutation(self.V)[:2]
+        bias[places] = 8
+        if self.design == "close":
+            bias[min(places)] -= 8 * io.u**0.5  # more than both bounds, and lost where half of the digits are
         return bias
 
     def options(self) -> Mapping[str, Any]:
@@ -162,6 +164,7 @@ def cases(
     new: tuple[int, ...] = (3, 4, 0, 1),
     pads: tuple[str, ...] = ("", "right", "left", "ragged"),
     uncached: tuple[bool, ...] = (False, True),
+    T: tuple[int, ...] = (3, 4),
     **given: Any,
 ) -> st.SearchStrategy[GenerateCase]:
     """Prompts to models of every kind."""
@@ -176,12 +179,12 @@ def cases(
         new=st.sampled_from(new),
         pads=st.sampled_from(pads),
         uncached=st.sampled_from(uncached),
-        T=st.sampled_from((3, 4)),
+        T=st.sampled_from(T),
         seed=st.integers(0, 2**16 - 1),
     )
 
 
-def ties(draw: Draw) -> st.SearchStrategy[GenerateCase]:
-    """Prompts to a model whose logits are one bias with its largest number in two places."""
+def ties(draw: Draw, *, design: str = "ties") -> st.SearchStrategy[GenerateCase]:
+    """Prompts to a model whose logits are one bias with its largest number in two places, or nearly so."""
     switches = tuple({**s, "head_bias": True} for s in SWITCHES if s.get("kind") != "both")
-    return cases(draw, switches=switches, design="ties")
+    return cases(draw, switches=switches, design=design)

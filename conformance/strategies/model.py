@@ -217,6 +217,7 @@ SIZES = [
 ]
 LARGE = [Size(B=2, T=7, M=16, H=6, K=3, D=8, E=4, F=11, V=17, L=2, S=5)]
 FEW = [SIZES[0], SIZES[4]]
+PAIRS = [SIZES[4]._replace(B=1, T=2)]  # a pad beside it leaves one token
 LONG = [Size(B=1, T=17, M=6, H=2, K=1, D=2, E=3, F=5, V=19, L=1, S=4)]
 AT = 251  # values of at; a prime, so that it goes with nothing
 NOTHING = [SIZES[0]._replace(**{name: 0}) for name in "TB"]
