@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
+from math import ceil
 from pkgutil import iter_modules
 from typing import Any
 
@@ -24,7 +25,7 @@ from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.features import FEATURES, unsupported_by
 from gaugeblock.spec.precision import HALF, Level
 
-EXAMPLES: Mapping[str, int] = {"quick": 5, "default": 20, "thorough": 60}
+EXAMPLES: Mapping[str, int] = {"quick": 5, "default": 14, "thorough": 60}
 SUITE_IS_WRONG = "the suite is wrong"
 
 
@@ -207,7 +208,7 @@ def _examples(check: Check, cell: Cell, plan: Plan) -> None:
         _example(check, cell, cell.fit(case))
 
     decorated = settings(
-        max_examples=max(2, int(EXAMPLES[plan.profile] * check.effort)),
+        max_examples=max(2, ceil(EXAMPLES[plan.profile] * check.effort)),
         derandomize=plan.seed is None,
         phases=(Phase.explicit, Phase.generate, *((Phase.shrink,) if plan.shrink else ())),
         database=None,

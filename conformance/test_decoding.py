@@ -88,7 +88,7 @@ def test_close_logits(cell: Cell, case: Prompt) -> None:
     generating.takes_the_likeliest(cell, case)
 
 
-@generate("MODEL-GENERATE", cases=generation.cases, effort=0.6)
+@generate("MODEL-GENERATE", cases=generation.cases, effort=0.9)
 def test_likeliest_id(cell: Cell, case: Prompt) -> None:
     generating.takes_the_likeliest(cell, case)
 

@@ -35,7 +35,7 @@ BIASES, TURNS, EITHER = ("", "all", *SOME_BIASES[:2]), ("", *ROTARY), (False, Tr
 QUIET = ("quiet", "normal")
 ANY_BLOCK: dict[str, Any] = {"network": NETWORKS, "rotary": TURNS, "alibi": EITHER, "w": QUIET, "mask": ("", "random")}
 decoders = partial(
-    model_cases, sizes=SIZES[:3], kind=("decoder", "both"), last_only=(False,), scaling=("",), apart=(False,), w=QUIET
+    model_cases, sizes=SIZES[:3], kind=("both", "decoder"), last_only=(False,), scaling=("",), apart=(False,), w=QUIET
 )
 
 

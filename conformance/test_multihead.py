@@ -244,7 +244,7 @@ def test_multi_head_attention_on_views(cell: Cell, case: Case) -> None:
     holds_as(cell, case, "MHA-STRIDES")
 
 
-@mha("MHA-INPUTS-INTACT", cases=partial(cases, sizes=EVERY, mask=("", "random"), bias=("", "all")), effort=FEW)
+@mha("MHA-INPUTS-INTACT", cases=partial(cases, sizes=EVERY, mask=("random", ""), bias=("all", "")), effort=FEW)
 def test_multi_head_attention_writes_to_no_input(cell: Cell, case: Case) -> None:
     inputs_intact(cell, case)
     mapping_intact(cell, case)

@@ -232,12 +232,17 @@ def test_ntk_scaling(cell: Cell, case: Case) -> None:
     cell.judge(case)
 
 
+@rope("ROPE-NTK", needs=("scaling", "scaling.ntk"), cases=partial(cases, sizes=SLIM, scaling=("ntk2",)), effort=0.2)
+def test_ntk_scaling_of_one_pair(cell: Cell, case: Case) -> None:
+    cell.judge(case)
+
+
 @rope(
     "ROPE-YARN",
     needs=("scaling", "scaling.yarn"),
     cases=partial(
         cases,
-        scaling=("yarn4", "yarn8", "yarn-long", "yarn1", "yarn-short", "yarn-wide", "yarn-step"),
+        scaling=("yarn-long", "yarn4", "yarn8", "yarn1", "yarn-short", "yarn-wide", "yarn-step"),
         base=BASES[:3],
     ),
     effort=3,

@@ -98,6 +98,58 @@ class SumsReversed(NumpyBackend):
 
 
 @correct
+class SumsInPairs(NumpyBackend):
+    """Every sum is one of neighbours, then of the sums of neighbours, and so on: the order with the smallest error."""
+
+    def _scores(self, d: Dims, q: Array, k: Array, scale: float) -> Array:
+        k = np.repeat(k, d.H // d.K, axis=1)
+        return np.asarray(_in_pairs(q[..., None, :] * k[:, :, None]) * q.dtype.type(scale))
+
+    def _softmax(self, scores: Array, visible: Array) -> Array:
+        scores = np.where(visible, scores, -np.inf)
+        exps = np.exp(scores - finite(np.max(scores, axis=-1, keepdims=True, initial=-np.inf)))
+        return divided(exps, _in_pairs(exps)[..., None])
+
+    def _mix(self, d: Dims, weights: Array, v: Array) -> Array:
+        v = np.repeat(v, d.H // d.K, axis=1).swapaxes(2, 3)  # (B, H, E, S)
+        return _in_pairs(weights[..., None, :] * v[:, :, None])
+
+
+@correct
+class SumsFused(NumpyBackend):
+    """Every product is added to its sum with one rounding, as a fused multiply-add does."""
+
+    def _scores(self, d: Dims, q: Array, k: Array, scale: float) -> Array:
+        k = np.repeat(k, d.H // d.K, axis=1)
+        total = np.zeros((d.B, d.H, d.T, d.S), q.dtype)
+        for i in range(d.D):
+            total = _fused(q[..., i, None], k[..., None, :, i], total)
+        return np.asarray(total * q.dtype.type(scale))
+
+    def _mix(self, d: Dims, weights: Array, v: Array) -> Array:
+        v = np.repeat(v, d.H // d.K, axis=1)
+        total = np.zeros((d.B, d.H, d.T, d.E), v.dtype)
+        for j in range(d.S):
+            total = _fused(weights[..., j, None], v[:, :, None, j], total)
+        return total
+
+
+def _in_pairs(terms: Array) -> Array:
+    """The sum over the last axis; of no terms it is zero."""
+    while terms.shape[-1] > 1:
+        if terms.shape[-1] % 2:
+            terms = np.concatenate([terms, np.zeros_like(terms[..., :1])], axis=-1)
+        terms = terms[..., ::2] + terms[..., 1::2]
+    return np.asarray(np.sum(terms, axis=-1))
+
+
+def _fused(a: Array, b: Array, c: Array) -> Array:
+    """a b + c in a format that is wider by enough, rounded to that of c."""
+    wide = np.longdouble if c.dtype == np.float64 else np.float64
+    return np.asarray((a.astype(wide) * b.astype(wide) + c).astype(c.dtype))
+
+
+@correct
 class SumsOneByOne(NumpyBackend):
     """Every sum adds one term after the other: the order with the largest error."""
 
