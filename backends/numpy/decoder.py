@@ -56,7 +56,7 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
         c = self._decoder_of(model, "start")
         inner = c.block.attention
         cache = self.init_cache(
-            layers=c.layers,
+            layers=max(c.layers, 1),
             batch=batch,
             kv_heads=inner.kv_heads,
             capacity=capacity,
@@ -66,7 +66,7 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
         )
         self._check_memory(model, memory, memory_mask, batch, "start")
         return replace(
-            cache,
+            cache if c.layers else self._emptied(cache),
             real=np.zeros((batch, capacity), bool),
             cross=self._project_memories(model, c, memory),
             memory_mask=None if memory_mask is None else memory_mask.copy(),
@@ -80,7 +80,8 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
         new = self._check_inputs(tokens, token_mask, c, model, "step")
         start = self._check_fits(tokens, cache)
         noted = self._noted_columns(cache, start, new)
-        after = replace(cache, lengths=list(cache.lengths), real=noted)
+        ends = cache.lengths if c.layers else [start + tokens.shape[1]]
+        after = replace(cache, lengths=list(ends), real=noted)
         real = noted[:, : start + tokens.shape[1]]  # (B, S)
         at = self._token_positions(real)
         self._check_room(real, at, c, "step")
@@ -191,6 +192,10 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
             self._tap("keys", keys.copy())
             self._tap("values", values.copy())
         return keys, values
+
+    def _emptied(self, cache: Cache) -> Cache:
+        """A cache without layers: one that takes up nothing counts the columns."""
+        return replace(cache, keys=[cache.keys[0][..., :0]], values=[cache.values[0][..., :0]])
 
     def _noted_columns(self, cache: Cache, start: int, new: Array) -> Array:
         """Which columns of the buffers are real tokens once the new ones are there: bool (B, N)."""
