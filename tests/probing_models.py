@@ -108,8 +108,8 @@ class Probe:
         turned = projected + TRIG + 3
         score = gamma(2 * turned + D + 3, u) * (2 * q) * (2 * k) * D / sqrt(D)
         head = expm1(2 * score + gamma(2 * T + 2 * EXP + 6, u) + gamma(projected, u)) * v
-        # the stream: an embedding and a position, each up to 1, and what the heads add
         mixed = np.sum(w["output.weight"], axis=0) * (head + v * gamma(M + 4, u))
+        # an embedding and a position, each up to 1, and what the heads add
         stream = 2 + np.sum(w["output.weight"], axis=0) * v
         return (mixed + stream * gamma(M + 2, u)) @ np.abs(self.weights["head.weight"])
 

@@ -13,6 +13,7 @@ import pytest
 from probing import Ours, attend, floats, mixed, number, told, uniform
 
 from gaugeblock.spec.config import AttentionConfig
+from gaugeblock.spec.precision import FORMATS
 
 DTYPES = ("float32", "float16", "bfloat16")
 HALVES = DTYPES[1:]
@@ -100,7 +101,7 @@ def test_a_row_that_sees_nothing_is_zero(backend: Ours, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", HALVES)
 def test_the_lowest_number_hides_nothing_and_makes_no_nan(backend: Ours, dtype: str) -> None:
     """Left pads: a hidden key under a plane of lowest numbers must neither give NaN nor hide the keys beside it."""
-    lowest = float(np.finfo(np.float16).min) if dtype == "float16" else float(ml_dtypes.finfo("bfloat16").min)
+    lowest = -FORMATS[dtype].max
     mask = np.array([0, 0, 1], bool).reshape(1, 1, 1, 3)
     bias = np.full((1, 1, 3, 3), lowest)
     told(uniform(backend, [1, 2, 3], 3, mask=mask, bias=bias, dtype=dtype), [3, 3, 3], 3 * mixed(3, dtype), [2, 2, 2])
@@ -114,8 +115,8 @@ def test_lowest_numbers_of_half_precision_do_not_add_up() -> None:
         assert lowest == np.finfo(np.float16).min
         assert lowest + lowest == -inf and lowest + np.float16(-16) == -inf
         assert lowest + np.float16(-15) == lowest
-        low = ml_dtypes.finfo("bfloat16").min
-        assert float(np.asarray(low) + np.asarray(low)) == -inf
+        low = np.asarray(-FORMATS["bfloat16"].max).astype(ml_dtypes.bfloat16)
+        assert np.isfinite(low) and float(low + low) == -inf
 
 
 def test_a_hidden_key_loses_against_any_score(backend: Ours) -> None:

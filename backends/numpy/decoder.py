@@ -65,8 +65,10 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
             dtype=model.dtype,
         )
         self._check_memory(model, memory, memory_mask, batch, "start")
+        if not c.layers:
+            cache = self._emptied(cache)
         return replace(
-            cache if c.layers else self._emptied(cache),
+            cache,
             real=np.zeros((batch, capacity), bool),
             cross=self._project_memories(model, c, memory),
             memory_mask=None if memory_mask is None else memory_mask.copy(),
@@ -80,8 +82,9 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
         new = self._check_inputs(tokens, token_mask, c, model, "step")
         start = self._check_fits(tokens, cache)
         noted = self._noted_columns(cache, start, new)
-        ends = cache.lengths if c.layers else [start + tokens.shape[1]]
-        after = replace(cache, lengths=list(ends), real=noted)
+        after = replace(cache, lengths=list(cache.lengths), real=noted)
+        if not c.layers:
+            after.lengths = [start + tokens.shape[1]]
         real = noted[:, : start + tokens.shape[1]]  # (B, S)
         at = self._token_positions(real)
         self._check_room(real, at, c, "step")
@@ -194,8 +197,8 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
         return keys, values
 
     def _emptied(self, cache: Cache) -> Cache:
-        """A cache without layers: one that takes up nothing counts the columns."""
-        return replace(cache, keys=[cache.keys[0][..., :0]], values=[cache.values[0][..., :0]])
+        """What remains of a cache without layers is its length: one layer that takes up nothing counts the columns."""
+        return replace(cache, keys=[k[..., :0] for k in cache.keys], values=[v[..., :0] for v in cache.values])
 
     def _noted_columns(self, cache: Cache, start: int, new: Array) -> Array:
         """Which columns of the buffers are real tokens once the new ones are there: bool (B, N)."""
