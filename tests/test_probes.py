@@ -153,7 +153,7 @@ PROBES: dict[str, tuple[str, str, str]] = {
         "the admission of a row to a running batch: a cache begins with all of its rows",
     ),
     "P53": ("truncated_tokens_were_never_there", "truncated_cache truncated_columns_never_were", ""),
-    "P54": ("so_many_new_tokens", "chain_of_ids", ""),
+    "P54": ("so_many_new_tokens", "chain_of_ids chain_of_ids_without_layers", ""),
     "P55": ("a_row_ends_at_its_first_new_end", "rows_end_one_by_one chain_of_ids_after_pads", ""),
 }
 
