@@ -27,7 +27,8 @@ PROBES: dict[str, tuple[str, str, str]] = {
     ),
     "P4": ("a_row_that_sees_nothing_is_zero", "row_emptied_by_mask row_emptied_by_bias", ""),
     "P5": (
-        "lowest_numbers_of_half_precision_do_not_add_up the_lowest_number_hides_nothing_and_makes_no_nan",
+        "lowest_numbers_of_half_precision_do_not_add_up the_lowest_number_hides_nothing_and_makes_no_nan "
+        "left_pads_and_causality_leave_rows_empty",
         "finite_bias_hides_nothing",
         "",
     ),
@@ -125,7 +126,7 @@ PROBES: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "P45": (
-        "forms_of_gelu where_the_forms_of_gelu_differ_most",
+        "forms_of_gelu forms_of_gelu_in_a_network where_the_forms_of_gelu_differ_most",
         "gelu_where_its_forms_differ gelu_without_approximation",
         "",
     ),

@@ -108,6 +108,14 @@ def test_the_lowest_number_hides_nothing_and_makes_no_nan(backend: Ours, dtype: 
     assert isfinite(lowest)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_left_pads_and_causality_leave_rows_empty(backend: Ours, dtype: str) -> None:
+    """Two planes of lowest numbers that are added up overflow where both hide, and show the keys that one hides."""
+    mask = np.array([0, 0, 1], bool).reshape(1, 1, 1, 3)
+    got = uniform(backend, [1, 2, 3], 3, mask=mask, causal=True, dtype=dtype)
+    told(got, [0, 0, 3], 3 * mixed(3, dtype) * np.array([0, 0, 1]), [np.nan, np.nan, 3], [2, 3, 3], [1, 1.5, 3])
+
+
 def test_lowest_numbers_of_half_precision_do_not_add_up() -> None:
     """Half a unit below -65504 lies -65520: a tie, which goes to the even neighbour, and that is infinite."""
     lowest = np.float16(-65504)

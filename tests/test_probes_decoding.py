@@ -115,10 +115,10 @@ def test_what_was_handed_out_stays(backend: Ours) -> None:
     probe = Probe(backend, decoder())
     tokens = np.array([IDS[:4]])
     first, cache = backend.step(probe.model, backend.asarray(tokens), probe.start(1))
-    before = number(backend, first)
+    before, length = number(backend, first), backend.cache_length(cache)
     second, cache = backend.step(probe.model, probe.ids([[IDS[4]]]), cache)
     backend.step(probe.model, probe.ids([[IDS[5]]]), cache)
-    assert np.array_equal(number(backend, first), before) and tokens.tolist() == [IDS[:4]]
+    assert np.array_equal(number(backend, first), before) and tokens.tolist() == [IDS[:4]] and length == 4
     told(number(backend, second)[0], probe.alone(IDS[:5])[-1:], probe.bound(IDS[:5]))
 
 

@@ -169,11 +169,24 @@ FORMS = {"none": gelu, "tanh": gelu_tanh}
 def test_forms_of_gelu(backend: Ours, form: str) -> None:
     """An error of erf or tanh is halved and multiplied by x; its argument and the products round 8 times."""
     xs = [1.0, -2.0, 3.0, 2.699, -2.699]
-    got = number(backend, backend.gelu(floats(backend, xs), approximate=form))
+    given = floats(backend, xs)
+    results = [backend.gelu(given, approximate=form), *([backend.gelu(given)] if form == "none" else [])]
     off = np.abs(np.asarray(xs)) * (gamma(max(ERF, TANH) / 2, FLOAT32.u) + gamma(8, FLOAT32.u))
     tables = {f.__name__: [f(float(np.float32(x))) for x in xs] for f in (gelu, gelu_tanh, gelu_logistic)}
     right = tables.pop(FORMS[form].__name__)
-    told(got, right, off, *tables.values())
+    for got in results:
+        told(number(backend, got), right, off, *tables.values())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_gelu_in_a_network(backend: Ours, form: str) -> None:
+    """Of width one, and where they differ most."""
+    x = float(np.float32(2.699))
+    weights = {f"{n}.weight": floats(backend, [[1.0]]) for n in ("up", "down")}
+    name = {"none": "gelu", "tanh": "gelu_tanh"}[form]
+    got = number(backend, backend.feed_forward(floats(backend, [[x]]), weights, activation=name))
+    other = FORMS["tanh" if form == "none" else "none"](x)
+    told(got, [[FORMS[form](x)]], x * gamma(ERF / 2 + 10, FLOAT32.u), [[other]])
 
 
 def test_where_the_forms_of_gelu_differ_most() -> None:

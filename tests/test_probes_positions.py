@@ -184,10 +184,17 @@ def test_ntk_raises_the_base_by_a_power(backend: Ours, alpha: float) -> None:
 
 
 def test_a_long_call_leaves_no_base_behind(backend: Ours) -> None:
-    x = [1.0, 2.0, 3.0, 4.0]
-    before = turn(backend, x, 5)
-    turn(backend, x, 15, scaling=NTK(3.0))
-    assert np.array_equal(turn(backend, x, 5), before)
+    """Six tokens, sixteen with the base that twice the original length asks for and with none, and the six again."""
+    x = np.random.default_rng(31).normal(size=(1, 1, 16, 4))
+
+    def turned(T: int, scaling: Scaling | None = None) -> Any:
+        return number(
+            backend, backend.rotate(floats(backend, x[:, :, :T]), backend.asarray(np.arange(T)), scaling=scaling)
+        )
+
+    before = turned(6)
+    assert not np.array_equal(turned(16, NTK(3.0)), turned(16))
+    assert np.array_equal(turned(6), before)
 
 
 def test_one_token_in_two_rows(backend: Ours) -> None:
