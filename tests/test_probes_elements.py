@@ -92,7 +92,7 @@ def test_layer_norm_does_not_cancel(backend: Ours, mean: float) -> None:
 
 
 def one_pass(row: list[float]) -> list[float]:
-    """LayerNorm by E[x^2] - E[x]^2 in float32, value by value."""
+    """LayerNorm by E[x^2] - E[x]^2 in float32, value by value; another order of the sums gives another wrong row."""
     x = [np.float32(v) for v in row]
     mean, square = (np.float32(sum(v, np.float32(0)) / np.float32(len(x))) for v in (x, [a * a for a in x]))
     root = np.sqrt(max(square - mean * mean, np.float32(0)) + np.float32(EPS))
@@ -198,7 +198,7 @@ def test_where_the_forms_of_gelu_differ_most() -> None:
 
 
 def test_silu_stands_on_the_gate(backend: Ours) -> None:
-    """Gate 2 and up 3: were up 1, leaving it out would change nothing."""
+    """Gate 2 and up 3: at gate 1 a sigmoid would pass for SiLU, at up 1 leaving it out would change nothing."""
 
     def silu(x: float) -> float:
         return float(x / (1 + mpmath.exp(-mpmath.mpf(x))))

@@ -137,7 +137,8 @@ def test_llama3_interpolates_its_middle_band(backend: Ours) -> None:
 
     assert turns[0] > 4 > turns[1] > 1 > turns[2]
     right = with_second((1 - s) * w[1] / 8 + s * w[1])
-    by_period = with_second(1 / ((1 - s) * 8 / w[1] + s / w[1]))
+    t = (1 / turns[1] - 1 / 4) / (1 - 1 / 4)  # how far its period lies between those that turn 4 times and once
+    by_period = with_second(1 / ((1 - t) / w[1] + t * 8 / w[1]))
     wrong = (with_second(w[1]), by_period, with_second(s * w[1] / 8 + (1 - s) * w[1]), [f / 8 for f in w])
     shown(backend, right, *wrong, base=1000.0, scaling=Llama3(8.0, 1.0, 4.0, 64))
 
