@@ -42,6 +42,7 @@ scripts = partial(decoding.cases, shapes=SMALL)
 CHAIN = ("untied", "final_norm.none", "pre")  # what a model needs in which every id has one successor
 
 OTHER = tuple(switch for switch in SWITCHES if switch.get("kind") != "both")
+PLACED = tuple(switch for switch in OTHER if switch.get("positions"))
 LEARNED = tuple(switch for switch in OTHER if switch.get("positions") == "learned")
 CROSS = tuple(switch for switch in SWITCHES if switch.get("kind") == "both")
 
@@ -54,6 +55,16 @@ CROSS = tuple(switch for switch in SWITCHES if switch.get("kind") == "both")
     effort=0.4,
 )
 def test_chain_of_ids(cell: Cell, case: Prompt) -> None:
+    generating.continues(cell, case)
+
+
+@generate(
+    "MODEL-GENERATE",
+    needs=("layers.none", *CHAIN),
+    cases=partial(generation.chains, shapes=generation.NO_LAYERS, new=(3, 1)),
+    effort=0.2,
+)
+def test_chain_of_ids_without_layers(cell: Cell, case: Prompt) -> None:
     generating.continues(cell, case)
 
 
@@ -162,6 +173,16 @@ def test_bytes_of_a_decoders_cache(cell: Cell, case: Script) -> None:
 
 @step("MODEL-CACHED", cases=partial(decoding.cases, pads=("",), switches=OTHER))
 def test_steps_give_what_the_whole_gives(cell: Cell, case: Script) -> None:
+    laws.follows(cell, case)
+
+
+@step(
+    "MODEL-CACHED",
+    needs=("layers.none",),
+    cases=partial(decoding.cases, shapes=decoding.NO_LAYERS, switches=PLACED, ops=("s2,s3", "s3,s1,s1", "s0,s2,s1")),
+    effort=0.3,
+)
+def test_steps_without_layers(cell: Cell, case: Script) -> None:
     laws.follows(cell, case)
 
 

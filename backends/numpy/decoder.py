@@ -56,7 +56,7 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
         c = self._decoder_of(model, "start")
         inner = c.block.attention
         cache = self.init_cache(
-            layers=c.layers,
+            layers=max(c.layers, 1),
             batch=batch,
             kv_heads=inner.kv_heads,
             capacity=capacity,
@@ -65,6 +65,8 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
             dtype=model.dtype,
         )
         self._check_memory(model, memory, memory_mask, batch, "start")
+        if not c.layers:
+            cache = self._emptied(cache)
         return replace(
             cache,
             real=np.zeros((batch, capacity), bool),
@@ -81,6 +83,8 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
         start = self._check_fits(tokens, cache)
         noted = self._noted_columns(cache, start, new)
         after = replace(cache, lengths=list(cache.lengths), real=noted)
+        if not c.layers:
+            after.lengths = [start + tokens.shape[1]]
         real = noted[:, : start + tokens.shape[1]]  # (B, S)
         at = self._token_positions(real)
         self._check_room(real, at, c, "step")
@@ -191,6 +195,10 @@ class NumpyDecoder(NumpyStack, NumpyKVCache, Decoder):
             self._tap("keys", keys.copy())
             self._tap("values", values.copy())
         return keys, values
+
+    def _emptied(self, cache: Cache) -> Cache:
+        """What remains of a cache without layers is its length: one layer that takes up nothing counts the columns."""
+        return replace(cache, keys=[k[..., :0] for k in cache.keys], values=[v[..., :0] for v in cache.values])
 
     def _noted_columns(self, cache: Cache, start: int, new: Array) -> Array:
         """Which columns of the buffers are real tokens once the new ones are there: bool (B, N)."""

@@ -6,6 +6,7 @@ from gaugeblock.conformance.mutants.reasons import (
     GREEDY,
     LAST,
     LATER,
+    NO_LAYERS,
     NUMBER,
     ONE_COLUMN,
     PAD_ROW,
@@ -159,4 +160,39 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "rules.room(longest - 1 + max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
         "rules.room(max((numbers['max_new_tokens'] or 0) - 1, 0), c, 'generate')",
     ): LATER,
+    (
+        "decoder",
+        "cache = self._emptied(cache)",
+        "cache = cache",
+    ): NO_LAYERS,
+    (
+        "decoder",
+        "return replace(cache, keys=[k[..., :0] for k in cache.keys], values=[v[..., :0] for v in cache.values])",
+        "return replace(cache, keys=[k[..., :-1] for k in cache.keys], values=[v[..., :0] for v in cache.values])",
+    ): NO_LAYERS,
+    (
+        "decoder",
+        "return replace(cache, keys=[k[..., :0] for k in cache.keys], values=[v[..., :0] for v in cache.values])",
+        "return replace(cache, keys=[k[..., :0] for k in cache.keys])",
+    ): NO_LAYERS,
+    (
+        "decoder",
+        "return replace(cache, keys=[k[..., :0] for k in cache.keys], values=[v[..., :0] for v in cache.values])",
+        "return replace(cache, keys=[k[..., :0] for k in cache.keys], values=[v[..., :-1] for v in cache.values])",
+    ): NO_LAYERS,
+    (
+        "decoder",
+        "return replace(cache, keys=[k[..., :0] for k in cache.keys], values=[v[..., :0] for v in cache.values])",
+        "return replace(cache, keys=[k[..., :0] for k in cache.keys], values=[v[..., :1] for v in cache.values])",
+    ): NO_LAYERS,
+    (
+        "decoder",
+        "return replace(cache, keys=[k[..., :0] for k in cache.keys], values=[v[..., :0] for v in cache.values])",
+        "return replace(cache, keys=[k[..., :1] for k in cache.keys], values=[v[..., :0] for v in cache.values])",
+    ): NO_LAYERS,
+    (
+        "decoder",
+        "return replace(cache, keys=[k[..., :0] for k in cache.keys], values=[v[..., :0] for v in cache.values])",
+        "return replace(cache, values=[v[..., :0] for v in cache.values])",
+    ): NO_LAYERS,
 }

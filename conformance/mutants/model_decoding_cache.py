@@ -45,6 +45,16 @@ class PadsStayWhereTheyWere(NumpyBackend):
         return replace(taken, real=None if cache.real is None else cache.real[kept].copy())
 
 
+@mutant(killed_by=("MODEL-CACHED",))
+class NothingCountsWithoutLayers(NumpyBackend):
+    """The length of a cache is that of its layers, of which there may be none: every step begins at 0."""
+
+    def step(self, model: Model, tokens: Array, cache: Cache, **options: Any) -> tuple[Array, Cache]:
+        logits, after = super().step(model, tokens, cache, **options)
+        assert model.config.decoder is not None
+        return logits, after if model.config.decoder.layers else replace(after, lengths=[0])
+
+
 @mutant(killed_by=("MODEL-TRUNCATE",), reports=("paiml/aprender#2014",))
 class TruncationEmptiesTheCache(NumpyBackend):
     """A truncation forgets everything, and keeps the length."""

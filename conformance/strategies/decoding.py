@@ -196,6 +196,7 @@ SHAPES = (
     Shape(3, 10, 3, 3, 4, 4, 9, 12, 1),
 )
 SMALL = SHAPES[1:2]
+NO_LAYERS = tuple(shape._replace(L=0) for shape in SMALL)
 
 SWITCHES: tuple[dict[str, Any], ...] = (
     {"rotary": "half"},

@@ -117,6 +117,7 @@ CHAINS = (
     Shape(2, 8, 4, 2, 6, 3, 5, 7, 2),
     Shape(3, 6, 2, 1, 4, 5, 7, 5, 1),
 )
+NO_LAYERS = tuple(shape._replace(L=0) for shape in CHAINS[:1])
 PLAIN: tuple[dict[str, Any], ...] = (
     {},
     {"rotary": "half"},
@@ -128,6 +129,7 @@ PLAIN: tuple[dict[str, Any], ...] = (
 def chains(
     draw: Draw,
     *,
+    shapes: tuple[Shape, ...] = CHAINS,
     new: tuple[int, ...] = (3, 1, 7, 0, 9),
     pads: tuple[str, ...] = ("", "right", "left", "middle"),
     eos: tuple[int | None, ...] = (None,),
@@ -144,7 +146,7 @@ def chains(
 
     return st.builds(
         build,
-        st.sampled_from(CHAINS),
+        st.sampled_from(shapes),
         st.sampled_from(PLAIN),
         new=st.sampled_from(new),
         pads=st.sampled_from(pads),
