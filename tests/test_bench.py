@@ -1,9 +1,11 @@
 """What `gaugeblock bench` measures, on a model so small that nothing is learnt of its speed."""
 
 import json
+import time
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from gaugeblock.bench.match import AGREE, Request, Result, measure, steps
 from gaugeblock.bench.report import as_json, report, request
 from gaugeblock.bench.size import Size
 from gaugeblock.bench.targets import growth, targets
-from gaugeblock.bench.worker import ROOM, Bench
+from gaugeblock.bench.worker import ROOM, Bench, settled
 from gaugeblock.spec import weights as names
 from gaugeblock.spec.errors import ConfigError, NotAvailable
 
@@ -162,3 +164,10 @@ def test_the_bar_has_as_many_steps_as_there_are() -> None:
     one = replace(REQUEST, contexts=(4,), repeats=1)
     measure(one, seen.append)
     assert len(seen) == steps(one)
+
+
+def test_what_a_call_leaves_to_other_threads_is_counted() -> None:
+    began = time.process_time()
+    thread = Thread(target=lambda: sum(n * n for n in range(1_000_000)))
+    thread.start()
+    assert settled() - began > 0.02 and not thread.is_alive()
