@@ -25,7 +25,7 @@ from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.features import FEATURES, unsupported_by
 from gaugeblock.spec.precision import HALF, Level
 
-EXAMPLES: Mapping[str, int] = {"quick": 5, "default": 14, "thorough": 60}
+EXAMPLES: Mapping[str, int] = {"quick": 4, "default": 14, "thorough": 60}
 SUITE_IS_WRONG = "the suite is wrong"
 
 

@@ -253,6 +253,15 @@ def test_yarn_scaling(cell: Cell, case: Case) -> None:
 
 @rope(
     "ROPE-YARN",
+    needs=("scaling", "scaling.yarn"),
+    cases=partial(cases, scaling=("yarn-wide", "yarn-step", "yarn-short"), base=(100.0, BASES[0])),
+)
+def test_yarn_ramp_beyond_its_ends(cell: Cell, case: Case) -> None:
+    cell.judge(case)
+
+
+@rope(
+    "ROPE-YARN",
     needs=("scaling", "scaling.yarn", "scaling.yarn.untruncated"),
     cases=partial(cases, scaling=("yarn-untruncated",), base=BASES[:2]),
 )

@@ -32,6 +32,6 @@ def _by_halves(x: Tensor, W: Tensor) -> bool:
 
 def _few_rows(x: Tensor, W: Tensor) -> Tensor:
     """x @ W by halves of W's columns: a batch of products is read at the speed of memory, a single one is not."""
-    rows, halves = x.reshape(-1, len(W)), W.mT.view(2, W.shape[1] // 2, len(W))  # (R, M), (2, F/2, M)
+    rows, halves = x.reshape(-1, W.shape[0]), W.mT.view(2, W.shape[1] // 2, W.shape[0])  # (R, M), (2, F/2, M)
     y = torch.bmm(halves, rows.mT.expand(2, -1, -1))  # (2, F/2, R)
     return y.view(W.shape[1], -1).mT.contiguous().view(*x.shape[:-1], W.shape[1])
