@@ -57,7 +57,7 @@ def test_later_columns_change_nothing(cell: Cell, case: Case) -> None:
     "BLOCK-MASK",
     needs=("mask",),
     cases=partial(cases, sizes=LONG, mask=(*HIDING, "empty"), window=WINDOWS[:2], rotary=ROTARY[:2]),
-    effort=FEW,
+    effort=0.7,
 )
 def test_masked_column_is_inert(cell: Cell, case: Case) -> None:
     hidden_columns_are_inert(cell, case, "a masked column must change no position but its own")
@@ -103,7 +103,7 @@ def test_causality_binds_self_attention(cell: Cell, case: Case) -> None:
     "BLOCK-MASK",
     needs=("mask",),
     cases=partial(cases, sizes=[*SQUARE, *SIZES], mask=(*HIDING, "queries", "none")),
-    effort=FEW,
+    effort=0.7,
 )
 def test_mask_belongs_to_self_attention(cell: Cell, case: Case) -> None:
     right(cell, case, "BLOCK-MASK", ("mixed",))

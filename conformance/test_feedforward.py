@@ -162,7 +162,7 @@ def test_positions_are_independent(cell: Cell, case: Network) -> None:
     cell.judge(case)
 
 
-@ffn("FFN-FORMULA", "FFN-SHAPES", needs=("plain",), cases=partial(feedforward.cases, bias=("", "all")), effort=2)
+@ffn("FFN-FORMULA", "FFN-SHAPES", needs=("plain",), cases=partial(feedforward.cases, bias=("", "all")), effort=3)
 def test_feed_forward(cell: Cell, case: Network) -> None:
     cell.judge(case)
 
@@ -173,6 +173,7 @@ def test_feed_forward(cell: Cell, case: Network) -> None:
     cases=partial(
         feedforward.cases, sizes=feedforward.FEW, x=("normal", "ones"), w=("probe", "steep", "single"), bias=("all", "")
     ),
+    effort=2,
 )
 def test_activation_is_the_one_asked_for(cell: Cell, case: Network) -> None:
     cell.judge(case)

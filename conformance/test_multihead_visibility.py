@@ -143,7 +143,7 @@ def test_query_that_sees_nothing(cell: Cell, case: Case) -> None:
     cases=partial(
         cases, sizes=LONG[:4], rotary=ROTARY, base=(10000.0, 100.0), positions=("", *ANYWHERE), causal=(False, True)
     ),
-    effort=0.4,
+    effort=0.7,
 )
 def test_queries_and_keys_turn(cell: Cell, case: Case) -> None:
     holds(cell, case, mixed="MHA-ROTARY")
