@@ -18,6 +18,7 @@ from gaugeblock.spec.errors import ConfigError, NotAvailable
 
 ROOM = 64  # columns behind the context, for the tokens that are decoded
 PAUSE = 0.02  # seconds
+PATIENCE = 500  # pauses, for a library whose threads never rest
 
 
 class Bench:
@@ -59,12 +60,13 @@ class Bench:
 def settled() -> float:
     """The CPU time of the process once it rests: what a call leaves to other threads, as freeing its memory, is its."""
     now = time.process_time()
-    while True:
+    for _ in range(PATIENCE):
         before = now
         time.sleep(PAUSE)
         now = time.process_time()
         if now - before < PAUSE / 20:
-            return now
+            break
+    return now
 
 
 def peak_nbytes() -> int | None:
