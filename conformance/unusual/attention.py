@@ -115,25 +115,6 @@ class SumsInPairs(NumpyBackend):
         return _in_pairs(weights[..., None, :] * v[:, :, None])
 
 
-@correct
-class SumsFused(NumpyBackend):
-    """Every product is added to its sum with one rounding, as a fused multiply-add does."""
-
-    def _scores(self, d: Dims, q: Array, k: Array, scale: float) -> Array:
-        k = np.repeat(k, d.H // d.K, axis=1)
-        total = np.zeros((d.B, d.H, d.T, d.S), q.dtype)
-        for i in range(d.D):
-            total = _fused(q[..., i, None], k[..., None, :, i], total)
-        return np.asarray(total * q.dtype.type(scale))
-
-    def _mix(self, d: Dims, weights: Array, v: Array) -> Array:
-        v = np.repeat(v, d.H // d.K, axis=1)
-        total = np.zeros((d.B, d.H, d.T, d.E), v.dtype)
-        for j in range(d.S):
-            total = _fused(weights[..., j, None], v[:, :, None, j], total)
-        return total
-
-
 def _in_pairs(terms: Array) -> Array:
     """The sum over the last axis; of no terms it is zero."""
     while terms.shape[-1] > 1:
@@ -141,12 +122,6 @@ def _in_pairs(terms: Array) -> Array:
             terms = np.concatenate([terms, np.zeros_like(terms[..., :1])], axis=-1)
         terms = terms[..., ::2] + terms[..., 1::2]
     return np.asarray(np.sum(terms, axis=-1))
-
-
-def _fused(a: Array, b: Array, c: Array) -> Array:
-    """a b + c in a format that is wider by enough, rounded to that of c."""
-    wide = np.longdouble if c.dtype == np.float64 else np.float64
-    return np.asarray((a.astype(wide) * b.astype(wide) + c).astype(c.dtype))
 
 
 @correct
@@ -157,7 +132,7 @@ class SumsOneByOne(NumpyBackend):
         k = np.repeat(k, d.H // d.K, axis=1)
         total = np.zeros((d.B, d.H, d.T, d.S), q.dtype)
         for i in range(d.D):
-            total = total + q[..., i, None] * k[..., None, :, i]
+            total = self._added(total, q[..., i, None], k[..., None, :, i])
         return np.asarray(total * q.dtype.type(scale))
 
     def _softmax(self, scores: Array, visible: Array) -> Array:
@@ -169,8 +144,20 @@ class SumsOneByOne(NumpyBackend):
         v = np.repeat(v, d.H // d.K, axis=1)
         total = np.zeros((d.B, d.H, d.T, d.E), v.dtype)
         for j in range(d.S):
-            total = total + weights[..., j, None] * v[:, :, None, j]
+            total = self._added(total, weights[..., j, None], v[:, :, None, j])
         return total
+
+    def _added(self, total: Array, a: Array, b: Array) -> Array:
+        return np.asarray(total + a * b)
+
+
+@correct
+class SumsFused(SumsOneByOne):
+    """Every product is added to its sum with one rounding, as a fused multiply-add does."""
+
+    def _added(self, total: Array, a: Array, b: Array) -> Array:
+        wide = np.longdouble if total.dtype == np.float64 else np.float64
+        return np.asarray((total + a.astype(wide) * b.astype(wide)).astype(total.dtype))
 
 
 @correct
