@@ -1,6 +1,5 @@
-"""`gaugeblock check`: pytest in processes of its own, for one backend after the other, and one report of them all."""
+"""`gaugeblock check`: pytest in processes of its own, for one backend behind the other, and one report of them all."""
 
-import os
 import secrets
 import signal
 import subprocess
@@ -9,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gaugeblock.conformance import known as known_failures
 from gaugeblock.conformance import records
 from gaugeblock.conformance.checks import Plan, Record, registry
+from gaugeblock.conformance.children import Child, end, start
 from gaugeblock.conformance.load import load, names
 from gaugeblock.conformance.report import markdown, terminal
 from gaugeblock.conformance.selection import known_dtypes, selected
@@ -26,8 +26,6 @@ from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import FORMATS as DTYPES
 
 FORMATS = ("terminal", "markdown", "json")
-SETTINGS = "[pytest]\npython_files = test_*.py\nfilterwarnings = default\n"
-PLUGINS = ("gaugeblock.conformance.plugin", "xdist.plugin", "pytest_timeout")
 ASK = """
 import sys
 from gaugeblock.conformance.load import load
@@ -38,8 +36,7 @@ except ConfigError as refusal:
     print(chr(0) + str(refusal))
 """
 PATIENCE = 60.0  # seconds for a backend to load
-RESTARTS = 10_000  # more than there are cells
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+NEARLY = 0.9  # of a backend's cells
 
 
 @dataclass(frozen=True)
@@ -74,30 +71,6 @@ class Request:
         return self
 
 
-@dataclass
-class Child:
-    """One pytest process on one backend."""
-
-    word: str
-    out: Path
-    log: Path
-    process: subprocess.Popen[bytes]
-    known: list[dict[str, Any]] = field(default_factory=list)
-    read: int = 0
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        """Its record so far; only what is new is read, since a run is asked many times."""
-        more, self.read = records.read(self.out, self.read)
-        self.known += more
-        return self.known
-
-    @property
-    def names(self) -> list[str]:
-        """What its backends call themselves, once they are loaded."""
-        return [one["name"] for line in self.lines if line["kind"] == "run" for one in line["backends"]]
-
-
 def report(request: Request, format: str, console: Console) -> int:
     """Run the checks, print the report and give the exit status.
 
@@ -129,24 +102,38 @@ def _ordered(found: list[Record]) -> list[Record]:
 
 
 def run(request: Request, console: Console) -> list[dict[str, Any]]:
-    """Check one backend after the other, each in a process with as many workers as there are jobs; their records.
+    """Check one backend behind the other, each in a process with as many workers as there are jobs; their records.
 
     Raises ConfigError where a backend cannot be used, or where two go by one name.
     """
-    lines: list[dict[str, Any]] = []
-    words: dict[str, str] = {}
-    _usable(list(dict.fromkeys(request.backends))[1:])
+    waiting = list(dict.fromkeys(request.backends))
+    _usable(waiting[1:])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what follows is cleaned up
+    children: list[Child] = []
+    words: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="gaugeblock-") as place, _progress(console) as bars:
-        for number, word in enumerate(dict.fromkeys(request.backends)):
-            child = _start(request, word, Path(place) / str(number))
-            try:
-                _watch(child, bars, words)
-            finally:
-                _end(child.process)
+        try:
+            while waiting or not all(child.over for child in children):
+                running = [child for child in children if not child.over]
+                if waiting and _has_room(running):
+                    running.append(start(request, waiting.pop(0), Path(place) / str(len(children))))
+                    children.append(running[-1])
+                for child in running:
+                    _watch(child, bars, words)
+                time.sleep(0.1)
+        finally:
+            for child in children:
+                end(child.process)
                 child.process.wait()
-            lines += _finished(child)
-    return lines
+        return [line for child in children for line in _finished(child)]
+
+
+def _has_room(running: list[Child]) -> bool:
+    """Whether another backend may begin: beside one that is nearly done, so that no core waits for it to start."""
+    if not running:
+        return True
+    done, total = running[0].progress
+    return len(running) == 1 and done >= NEARLY * max(total, 1)
 
 
 def _usable(later: list[str]) -> None:
@@ -168,69 +155,16 @@ def _usable(later: list[str]) -> None:
 
 
 def _watch(child: Child, bars: Any, words: dict[str, str]) -> None:
-    """Wait for the end of a process; raises ConfigError as soon as its backend goes by a name that is taken."""
-    running = True
-    while running:
-        running = child.process.poll() is None
-        bars(child)
-        for name in child.names:
-            records.distinct(words, name, child.word)
-        if running:
-            time.sleep(0.1)
+    """Show how far a process is.
 
-
-def _start(request: Request, word: str, place: Path) -> Child:
-    place.mkdir()
-    (place / "pytest.ini").write_text(SETTINGS, encoding="utf-8")
-    out, log = place / "run.jsonl", place / "log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            _command(request, word, place, out),
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env=_environment(place),
-            start_new_session=True,
-        )
-    return Child(word, out, log, process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a pytest process and its workers, which would go on with their check otherwise."""
-    if os.name == "posix":
-        with suppress(ProcessLookupError):  # it has ended, and its workers with it
-            os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
-
-
-def _command(request: Request, word: str, place: Path, out: Path) -> list[str]:
-    plugins = [part for name in PLUGINS for part in ("-p", name)]
-    pytest = [sys.executable, "-m", "pytest", "-q", "-c", str(place / "pytest.ini"), "--rootdir", str(place)]
-    isolated = ["--noconftest", "-p", "no:cacheprovider", *plugins, "--pyargs", "gaugeblock.conformance"]
-    # a hanging or dying backend ends its worker, not the run: hence a worker also for one job, and as many as it takes
-    parallel = [
-        "-n",
-        str(1 if request.case else request.jobs or os.cpu_count() or 1),
-        "--max-worker-restart",
-        str(RESTARTS),
-    ]
-    parallel += ["--timeout", str(_timeout(request)), "--timeout-method", "thread"]
-    options = {"profile": request.profile, "case": request.case, "known": request.known, "out": str(out)}
-    gauge = [f"--gauge-backend={word}", *(f"--gauge-{name}={value}" for name, value in options.items() if value)]
-    gauge += [f"--gauge-only={word}" for word in request.only] + [f"--gauge-dtype={name}" for name in request.dtypes]
-    return [*pytest, *isolated, *parallel, *gauge, *([] if request.seed is None else [f"--gauge-seed={request.seed}"])]
-
-
-def _timeout(request: Request) -> float:
-    """The longest that one check may take: long enough for a slow machine that others use too."""
-    return request.timeout or (1800.0 if request.profile == "thorough" else 300.0)
-
-
-def _environment(place: Path) -> dict[str, str]:
-    """The user's environment, without their pytest settings, with one thread so that workers do not fight."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HYPOTHESIS_STORAGE_DIRECTORY": str(place / "hypothesis")}
-    return {**dict.fromkeys(ONE_THREAD, "1"), **kept, **own}
+    Raises ConfigError as soon as it has ended without a plan, or its backend goes by a name that is taken.
+    """
+    child.over = child.process.poll() is not None  # what it wrote is read after that, and so to the end
+    bars(child)
+    for name in child.names:
+        records.distinct(words, name, child.word)
+    if child.over:
+        _finished(child)
 
 
 def _finished(child: Child) -> list[dict[str, Any]]:
@@ -267,22 +201,19 @@ def _progress(console: Console) -> Iterator[Any]:
         tasks: dict[str, Any] = {}
 
         def advance(child: Child) -> None:
-            lines = child.lines
-            total = sum(len(line["cells"]) for line in lines if line["kind"] == "plan")
+            done, total = child.progress
             task = (
                 tasks.setdefault(child.word, progress.add_task(child.word, total=None))
                 if child.word not in tasks
                 else tasks[child.word]
             )
-            done = sum(line["kind"] == "cell" for line in lines)
             progress.update(task, total=total or None, completed=done)
 
         yield advance
 
 
 def _say(console: Console, child: Child, said: set[str]) -> None:
-    lines = child.lines
-    total = sum(len(line["cells"]) for line in lines if line["kind"] == "plan")
+    _, total = child.progress
     if total and child.word not in said:
         said.add(child.word)
         console.print(f"{child.word}: {total} cells", highlight=False, markup=False)

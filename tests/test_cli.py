@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from gaugeblock.backends.numpy import NumpyBackend
-from gaugeblock.conformance import cli, records, session
+from gaugeblock.conformance import children, cli, records, session
 from gaugeblock.conformance.check import check_backend
 from gaugeblock.conformance.checks import Record, registry
 from gaugeblock.conformance.selection import selected
@@ -374,17 +374,48 @@ def test_the_user_s_own_settings_stay_outside(gauge: Gauge, tmp_path: Path, monk
 
 
 def test_a_refusal_does_not_wait_for_the_backends_before(gauge: Gauge, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[session.Child] = []
-    real = session._start
+    started: list[children.Child] = []
+    real = session.start
 
-    def start(*arguments: Any) -> session.Child:
+    def start(*arguments: Any) -> children.Child:
         started.append(real(*arguments))
         return started[-1]
 
-    monkeypatch.setattr(session, "_start", start)
+    monkeypatch.setattr(session, "start", start)
     said = gauge("check", "mine.py:Hangs", "mine.py:NoMethod", "--only", "ATTN-BIAS", "-j", "2")
     assert (said.status, "attention: is missing" in said.err) == (2, True)
     assert started == []
+
+
+def test_a_backend_begins_beside_one_that_is_nearly_done(gauge: Gauge, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[tuple[int, int], ...]] = []
+    started: list[children.Child] = []
+    real = session.start
+
+    def start(*arguments: Any) -> children.Child:
+        begun.append(tuple(child.progress for child in started if child.process.poll() is None))
+        started.append(real(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(session, "start", start)
+    said = gauge("check", "mine.py:Right", "mine.py:Second", *QUICK, "--only", "attention")
+    assert (said.status, [child.word for child in started]) == (0, ["mine.py:Right", "mine.py:Second"]), said
+    assert [len(one) for one in begun] == [0, 1], "the first had not ended"
+    assert all(total > 50 and 0.9 * total <= done for done, total in begun[1])
+
+
+@pytest.mark.parametrize(
+    ("profile", "case", "kept"), [("quick", "", "1"), ("thorough", "", None), ("quick", "x", None)]
+)
+def test_only_quick_answers_are_compiled_in_haste(
+    profile: str, case: str, kept: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+    monkeypatch.delenv(name, raising=False)
+    request = session.Request(["jax"], [], [], profile, None, 1, None, case, "", None)
+    assert children._environment(request, tmp_path).get(name) == kept
+    monkeypatch.setenv(name, "0")
+    assert children._environment(request, tmp_path)[name] == "0", "what the user has chosen stays"
 
 
 def test_a_seed_draws_other_examples(gauge: Gauge, tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ class JaxBackend(
             "device": jax.devices()[0].device_kind,
             "matmul precision": "highest",
             "x64": str(jax.config.read("jax_enable_x64")),
+            "optimized": str(not jax.config.read("jax_disable_most_optimizations")),
         }
 
 
