@@ -21,8 +21,8 @@ from rich.table import Table
 
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import Plan, registry, run
+from gaugeblock.conformance.children import ONE_THREAD
 from gaugeblock.conformance.load import load
-from gaugeblock.conformance.session import ONE_THREAD
 from gaugeblock.spec.components import COMPONENTS, offers
 from gaugeblock.spec.errors import ConfigError
 

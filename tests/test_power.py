@@ -7,14 +7,19 @@ import pytest
 from rich.console import Console
 
 from gaugeblock.conformance.mutants import mutants
-from gaugeblock.conformance.mutants.matrix import Row, complete, idle, matrix, row, survivors
+from gaugeblock.conformance.mutants.matrix import Progress, Row, complete, idle, matrix, row, survivors
 from gaugeblock.conformance.mutants.power import by_clause, by_component, dumps, merged, read
+from gaugeblock.conformance.report import mutants as mutants_report
 from gaugeblock.conformance.report.mutants import Request, report
-from gaugeblock.conformance.report.mutants_markdown import insert, render
+from gaugeblock.conformance.report.mutants_markdown import insert, page, render
+from gaugeblock.spec.clause import clauses
 from gaugeblock.spec.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "power.json"
+PAGE = ROOT / "docs" / "clauses.md"
+MAKE = "python -m gaugeblock.conformance.report.mutants_markdown"
+WHOLE = f"gaugeblock mutants --out whole.json; {MAKE} whole.json docs/clauses.md --clauses"
 AGAIN = "gaugeblock mutants --first --only MUTANT --out docs/power.json --update"
 TABLE = "python -m gaugeblock.conformance.report.mutants_markdown docs/power.json README.md"
 
@@ -77,6 +82,41 @@ def test_a_record_is_read_as_it_was_written(rows: list[Row], tmp_path: Path) -> 
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(ConfigError, match="not a record"):
         read(path)
+
+
+def test_an_update_loses_little_where_it_is_ended(
+    rows: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "power.json"
+    path.write_text(dumps([replace(rows[0], seconds=99.0)], "quick"), encoding="utf-8")
+    monkeypatch.setattr(mutants_report, "EVERY", 0.0)
+
+    def ended(*_: object, progress: Progress, **__: object) -> list[Row]:
+        progress(rows[1], 1, 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mutants_report, "matrix", ended)
+    with pytest.raises(KeyboardInterrupt):
+        report(Request(profile="quick", out=path, update=True), "json", Console())
+    assert [(row.mutant, row.seconds) for row in read(path)[1]] == [
+        ("ScaleMissing", 99.0),
+        ("DeclaresMeanRows", rows[1].seconds),
+    ]
+
+
+def test_every_clause_on_the_page_kills() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    powers = {row.split("]")[0][3:]: row.split("|")[2:4] for row in lines if row.startswith("| [")}
+    lost = [name for name in powers if name not in clauses()]
+    assert powers and not lost, f"run `{WHOLE}`"
+    assert all(int(kills) >= max(int(alone), 1) for kills, alone in powers.values())
+
+
+def test_only_a_whole_matrix_says_what_clauses_kill(rows: list[Row]) -> None:
+    with pytest.raises(ValueError, match="without --first"):
+        page(rows, "quick")
+    whole = row(mutants()["ScaleMissing"], profile="quick")
+    assert "| [ATTN-SCALE](../spec/clauses/attention.md#attn-scale) | 1 | 0 | 1 | 1 |" in page([whole], "quick")
 
 
 def test_an_update_keeps_the_others(rows: list[Row]) -> None:

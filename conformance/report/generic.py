@@ -9,9 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from gaugeblock.conformance.children import ONE_THREAD
 from gaugeblock.conformance.mutants.generic import TIMEOUT, Found, sample, survey, trials
 from gaugeblock.conformance.mutants.tally import Tally, table, tally, write
-from gaugeblock.conformance.report.mutants import ONE_THREAD
 
 
 @dataclass(frozen=True)

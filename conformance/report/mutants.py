@@ -1,23 +1,25 @@
 """The matrix of mutants and clauses, for a terminal, as Markdown and as JSON."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from gaugeblock.conformance.children import ONE_THREAD
 from gaugeblock.conformance.mutants.exempt import EQUIVALENT, NOT_EXPRESSIBLE
 from gaugeblock.conformance.mutants.matrix import Row, complete, idle, matrix, survivors
 from gaugeblock.conformance.mutants.power import by_clause, by_component, dumps, merged, read
 from gaugeblock.conformance.report.mutants_markdown import cells, render
 from gaugeblock.spec.errors import ConfigError
 
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 FORMATS = ("terminal", "markdown", "json")
+EVERY = 30.0  # seconds between two writings of the record
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,13 @@ def report(request: Request, form: str, console: Console) -> int:
     if form not in FORMATS:
         raise ConfigError(f"mutants: format must be one of {', '.join(FORMATS)}, got {form!r}")
     old = read(request.out)[1] if request.out and request.update and request.out.exists() else []
-    profile, rows = read(request.shown) if request.shown else (request.profile, _run(request, console))
-    if request.out:
-        request.out.write_text(dumps(merged(old, rows), profile), encoding="utf-8")
+
+    def keep(rows: Sequence[Row], profile: str = request.profile) -> None:
+        if request.out:
+            request.out.write_text(dumps(merged(old, rows), profile), encoding="utf-8")
+
+    profile, rows = read(request.shown) if request.shown else (request.profile, _run(request, console, keep))
+    keep(rows, profile)
     lazy = idle(row for row in rows if row.component in complete(rows))
     if form == "terminal":
         _terminal(console, rows, lazy)
@@ -56,16 +62,28 @@ def report(request: Request, form: str, console: Console) -> int:
     return 1 if survivors(rows) or lazy or any(row.missed for row in rows) else 0
 
 
-def _run(request: Request, console: Console) -> list[Row]:
+def _run(request: Request, console: Console, keep: Callable[[Sequence[Row]], None]) -> list[Row]:
+    """The rows; an update keeps those that are there every now and then, so that little is lost where it is ended."""
+    found: list[Row] = []
+    kept = monotonic()
     os.environ.update({name: os.environ.get(name, "1") for name in ONE_THREAD})  # for the processes to come
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("mutants", total=None)
+
+        def advance(row: Row, done: int, total: int) -> None:
+            nonlocal kept
+            progress.update(task, completed=done, total=total)
+            found.append(row)
+            if request.update and monotonic() >= kept + EVERY:
+                keep(found)
+                kept = monotonic()
+
         return matrix(
             request.only,
             profile=request.profile,
             first=request.first,
             jobs=request.jobs or os.cpu_count() or 1,
-            progress=lambda row, done, total: progress.update(task, completed=done, total=total),
+            progress=advance,
         )
 
 

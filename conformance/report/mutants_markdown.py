@@ -48,6 +48,21 @@ def insert(text: str, rows: Iterable[Row]) -> str:
     return f"{before}{begin}\n{summary(rows)}\n{end}{after}"
 
 
+def page(rows: Sequence[Row], profile: str) -> str:
+    """What each clause kills, of a whole matrix, as a page of its own in docs."""
+    if not all(row.whole for row in rows):
+        raise ValueError("expected the record of a run without --first")
+    powers = [power for power in by_clause(rows) if clause(power.clause).kind == "MUST"]
+    text = (
+        f"Of {len(rows)} mutants, on each of which every check of its component was tried in the profile `{profile}`. A\n"
+        "failing check credits the clause that it blames. Alone: mutants that no other clause kills. Named: mutants that\n"
+        "must fall to the clause, as the first or at all."
+    )
+    head = ("clause", "kills", "alone", "named first", "named")
+    table = ([f"[{p.clause}](../{clause(p.clause).path})", *map(str, list(vars(p).values())[1:])] for p in powers)
+    return "\n".join(["# What each clause of kind MUST kills", "", text, "", *_table(head, table)]) + "\n"
+
+
 def _lines(rows: Sequence[Row], lazy: Sequence[str]) -> Iterator[str]:
     yield from ("# Mutants", "", summary(rows))
     for power in by_component(rows):
@@ -94,6 +109,8 @@ def _list(title: str, items: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield from (f"## {title}", "", *lines, "")
 
 
-if __name__ == "__main__":  # RECORD README: bring the table up to date
-    record, readme = map(Path, sys.argv[1:])
-    readme.write_text(insert(readme.read_text(encoding="utf-8"), read(record)[1]), encoding="utf-8")
+if __name__ == "__main__":  # RECORD README, or RECORD PAGE --clauses
+    record, target = map(Path, sys.argv[1:3])
+    profile, found = read(record)
+    whole = "--clauses" in sys.argv
+    target.write_text(page(found, profile) if whole else insert(target.read_text(encoding="utf-8"), found), "utf-8")
