@@ -54,13 +54,13 @@ def page(rows: Sequence[Row], profile: str) -> str:
         raise ValueError("expected the record of a run without --first")
     powers = [power for power in by_clause(rows) if clause(power.clause).kind == "MUST"]
     text = (
-        f"Of {len(rows)} mutants, on each of which every check of its component was tried in the profile `{profile}`. A\n"
-        "failing check credits the clause that it blames. Alone: mutants that no other clause kills. Named: mutants that\n"
-        "must fall to the clause, as the first or at all."
+        f"On each of {len(rows)} mutants every check of its component was tried, in the profile `{profile}`. A failing",
+        "check credits the clause that it blames. Alone: mutants that no other clause kills. Named: mutants that must",
+        "fall to the clause, as the first or at all.",
     )
     head = ("clause", "kills", "alone", "named first", "named")
     table = ([f"[{p.clause}](../{clause(p.clause).path})", *map(str, list(vars(p).values())[1:])] for p in powers)
-    return "\n".join(["# What each clause of kind MUST kills", "", text, "", *_table(head, table)]) + "\n"
+    return "\n".join(["# What each clause of kind MUST kills", "", *text, "", *_table(head, table)]) + "\n"
 
 
 def _lines(rows: Sequence[Row], lazy: Sequence[str]) -> Iterator[str]:
