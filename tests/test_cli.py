@@ -3,139 +3,17 @@
 import json
 import re
 import shlex
-import sys
-import time
-from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from rich.console import Console
+from commanding import BACKENDS, QUICK, Gauge, cells, outcomes
 
-from gaugeblock.backends.numpy import NumpyBackend
-from gaugeblock.conformance import children, cli, records, session
 from gaugeblock.conformance.check import check_backend
 from gaugeblock.conformance.checks import Record, registry
 from gaugeblock.conformance.selection import selected
-from gaugeblock.spec.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[1]
 NAIVE = ROOT / "examples" / "naive_numpy.py"
-
-# What a user might bring: one right backend, and what can be wrong with one.
-BACKENDS = '''
-import os
-import time
-
-import numpy as np
-
-from gaugeblock import Backend
-from gaugeblock.backends.numpy.attention import NumpyAttention
-from gaugeblock.spec.attention import Attention
-
-
-class Right(NumpyAttention, Backend):
-    name = "right"
-    dtypes = frozenset({"float32"})
-
-
-class Second(Right):
-    name = "second"
-
-
-class MeanOfAll(Right):
-    """Gives the mean of all values where no key is visible."""
-
-    name = "mean of all"
-
-    def _softmax(self, scores, visible):
-        weights = super()._softmax(scores, visible)
-        return np.where(np.any(visible, axis=-1, keepdims=True), weights, 1 / max(scores.shape[-1], 1))
-
-
-class Dies(Right):
-    name = "dies"
-
-    def attention(self, q, k, v, *, mask=None, bias=None, causal=False, window=None, scale=None):
-        if window is not None:
-            os._exit(7)
-        return super().attention(q, k, v, mask=mask, bias=bias, causal=causal, scale=scale)
-
-
-class Hangs(Right):
-    name = "hangs"
-
-    def attention(self, q, k, v, *, mask=None, bias=None, causal=False, window=None, scale=None):
-        if bias is not None:
-            time.sleep(600)
-        return super().attention(q, k, v, mask=mask, causal=causal, window=window, scale=scale)
-
-
-class Half(NumpyAttention, Backend):
-    name = "half"
-    dtypes = frozenset({"float16"})
-
-
-class NoMethod(Attention, Backend):
-    dtypes = frozenset({"float32"})
-
-
-class OtherNames(Attention, Backend):
-    dtypes = frozenset({"float32"})
-
-    def attention(self, query, key, value, *, attn_mask=None, causal=False, window=None, scale=None):
-        return value
-
-
-class UnknownFeature(Right):
-    unsupported = {"attention.dropout": "never"}
-'''
-
-
-class Said(NamedTuple):
-    """What a command came to."""
-
-    status: int
-    out: str
-    err: str
-
-
-Gauge = Callable[..., Said]
-
-
-@pytest.fixture
-def gauge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Gauge:
-    """The command line, in a folder that holds the backends above as mine.py."""
-    (tmp_path / "mine.py").write_text(BACKENDS, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str | Path) -> Said:
-        monkeypatch.setattr(sys, "argv", ["gaugeblock", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        return Said(int(end.value.code or 0), out, err)
-
-    return call
-
-
-QUICK = ("--profile", "quick", "-j", "1")
-
-
-def cells(path: Path) -> list[dict[str, Any]]:
-    """The cells of a record, in order, without the seconds that they took."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    found = [line for line in lines if line["kind"] == "cell"]
-    return sorted(
-        ({k: v for k, v in c.items() if k != "seconds"} for c in found), key=lambda c: (c["check"], c["dtype"])
-    )
-
-
-def outcomes(path: Path) -> dict[str, str]:
-    return {cell["check"]: cell["outcome"] for cell in cells(path)}
-
 
 MISUSE = {
     "unknown name": (("check", "nump"), "there is no backend 'nump'; installed are jax, numpy, torch"),
@@ -296,18 +174,6 @@ def test_a_known_failure_that_passes_ends_with_1(gauge: Gauge, tmp_path: Path) -
     assert found == [("unexpected-pass", ["ATTN-COUNT"])]
 
 
-def test_several_backends_in_one_run(gauge: Gauge, tmp_path: Path) -> None:
-    asked = ("check", "mine.py:Right", "mine.py:Second", "torch@cuda", "mine.py:Right", *QUICK, "--only", "counting")
-    said = gauge(*asked, "--out", "run.jsonl")
-    pytest.importorskip("torch")
-    assert re.search(r"^right: 1 pass; .+\nsecond: 1 pass; ", said.out, flags=re.MULTILINE)
-    found = {cell["backend"]: cell["outcome"] for cell in cells(tmp_path / "run.jsonl")}
-    if found.pop("torch@cuda") == "not-available":
-        assert "\ntorch@cuda: not-available: no CUDA device\n" in said.out
-        assert said.status == 3
-    assert found == {"right": "pass", "second": "pass"}
-
-
 def test_a_dtype_that_is_not_computed_is_not_available(gauge: Gauge) -> None:
     said = gauge("check", "mine.py:Right", *QUICK, "--only", "counting", "--dtype", "float16")
     assert said.status == 3
@@ -321,103 +187,6 @@ def test_a_cell_that_no_bound_decides_ends_with_3(gauge: Gauge) -> None:
     assert re.search(r"^ATTN-LARGE-LOGITS +undetermined$", said.out, flags=re.MULTILINE)
 
 
-def test_a_process_that_dies_costs_its_own_cells(gauge: Gauge, tmp_path: Path) -> None:
-    # more of them than pytest-xdist would restart workers of its own accord
-    only = [
-        word
-        for name in ("ATTN-WINDOW", "ATTN-INTERSECT", "row_emptied_by_window", "counting")
-        for word in ("--only", name)
-    ]
-    said = gauge("check", "mine.py:Dies", *QUICK, *only, "--out", "run.jsonl")
-    found = outcomes(tmp_path / "run.jsonl")
-    assert said.status == 1
-    assert (found["counting"], found["window"], found["row_emptied_by_window"]) == ("pass", "error", "error")
-    assert set(found.values()) == {"pass", "error"}
-    assert list(found.values()).count("error") > 5
-    assert "error           the process died during this check" in said.out
-    assert "reproduce       gaugeblock check mine.py:Dies --dtype float32 --only row_emptied_by_window" in said.out
-
-
-def test_a_process_that_dies_in_one_case_is_an_error(gauge: Gauge) -> None:
-    said = gauge("check", "mine.py:Dies", "--case", "window S=5 T=5 window=(1,1)")
-    assert said.status == 1
-    assert "ERROR  ATTN-WINDOW   dies  float32" in said.out
-
-
-def test_a_backend_that_hangs_costs_its_own_cell(gauge: Gauge, tmp_path: Path) -> None:
-    began = time.monotonic()
-    only = ("--only", "bias_is_added_after_scaling", "--only", "counting")
-    said = gauge("check", "mine.py:Hangs", *QUICK, *only, "--timeout", "5", "--out", "run.jsonl")
-    assert said.status == 1
-    assert outcomes(tmp_path / "run.jsonl") == {"bias_is_added_after_scaling": "error", "counting": "pass"}
-    assert "error           no result within 5 s" in said.out
-    assert time.monotonic() - began < 60
-
-
-def test_the_user_s_own_settings_stay_outside(gauge: Gauge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only --no-such-option")
-    monkeypatch.setenv("PYTEST_PLUGINS", "no_such_plugin")
-    for name in ("pytest.ini", "tox.ini"):
-        (tmp_path / name).write_text(
-            "[pytest]\naddopts = --no-such-option\npython_functions = never\n", encoding="utf-8"
-        )
-    (tmp_path / "pyproject.toml").write_text(
-        '[tool.pytest.ini_options]\naddopts = ["-k", "nothing"]\n', encoding="utf-8"
-    )
-    for name in ("conftest.py", "test_theirs.py"):
-        (tmp_path / name).write_text("raise SystemExit('read the user\\'s own file')\n", encoding="utf-8")
-    for name in ("spec", "backends", "conformance"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
-    said = gauge("check", "mine.py:Right", *QUICK, "--only", "counting")
-    assert (said.status, "right: 1 pass" in said.out) == (0, True), said
-
-
-def test_a_refusal_does_not_wait_for_the_backends_before(gauge: Gauge, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[children.Child] = []
-    real = session.start
-
-    def start(*arguments: Any) -> children.Child:
-        started.append(real(*arguments))
-        return started[-1]
-
-    monkeypatch.setattr(session, "start", start)
-    said = gauge("check", "mine.py:Hangs", "mine.py:NoMethod", "--only", "ATTN-BIAS", "-j", "2")
-    assert (said.status, "attention: is missing" in said.err) == (2, True)
-    assert started == []
-
-
-def test_a_backend_begins_beside_one_that_is_nearly_done(gauge: Gauge, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[tuple[tuple[int, int], ...]] = []
-    started: list[children.Child] = []
-    real = session.start
-
-    def start(*arguments: Any) -> children.Child:
-        begun.append(tuple(child.progress for child in started if child.process.poll() is None))
-        started.append(real(*arguments))
-        return started[-1]
-
-    monkeypatch.setattr(session, "start", start)
-    said = gauge("check", "mine.py:Right", "mine.py:Second", *QUICK, "--only", "attention")
-    assert (said.status, [child.word for child in started]) == (0, ["mine.py:Right", "mine.py:Second"]), said
-    assert [len(one) for one in begun] == [0, 1], "the first had not ended"
-    assert all(total > 50 and 0.9 * total <= done for done, total in begun[1])
-
-
-@pytest.mark.parametrize(
-    ("profile", "case", "kept"), [("quick", "", "1"), ("thorough", "", None), ("quick", "x", None)]
-)
-def test_only_quick_answers_are_compiled_in_haste(
-    profile: str, case: str, kept: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "JAX_DISABLE_MOST_OPTIMIZATIONS"
-    monkeypatch.delenv(name, raising=False)
-    request = session.Request(["jax"], [], [], profile, None, 1, None, case, "", None)
-    assert children._environment(request, tmp_path).get(name) == kept
-    monkeypatch.setenv(name, "0")
-    assert children._environment(request, tmp_path)[name] == "0", "what the user has chosen stays"
-
-
 def test_a_seed_draws_other_examples(gauge: Gauge, tmp_path: Path) -> None:
     for seed in ("1", "2"):
         asked = ("check", "mine.py:Right", *QUICK, "--only", "formula", "--seed", seed, "--out", f"{seed}.jsonl")
@@ -425,17 +194,6 @@ def test_a_seed_draws_other_examples(gauge: Gauge, tmp_path: Path) -> None:
         assert (said.status, said.out.startswith(f"profile quick, seed {seed}\n")) == (0, True)
     one, other = (cells(tmp_path / f"{seed}.jsonl")[0]["headroom"] for seed in ("1", "2"))
     assert one != other
-
-
-def test_progress_is_shown_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.py").write_text(BACKENDS, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    request = session.Request(["mine.py:Right"], ["counting"], [], "quick", None, 1, 60.0, "", "", None)
-    screen = StringIO()
-    status = session.report(request, "terminal", Console(file=screen, force_terminal=True, width=100, soft_wrap=True))
-    printed = screen.getvalue()
-    assert (status, "mine.py:Right" in printed, "right: 1 pass" in printed) == (0, True, True)
-    assert "\x1b[?25l" in printed, "the cursor is hidden while a bar moves"
 
 
 @pytest.mark.parametrize(
@@ -456,33 +214,6 @@ def test_only_takes_components() -> None:
     assert len(found) > 40 and {check.component for check in found} == {"attention"}
     assert selected([]) == list(registry().values())
     assert [check.name for check in selected(["ATTN-MASK"], case="formula B=2")] == ["formula"]
-
-
-def test_a_record_can_be_read_while_it_is_written(tmp_path: Path) -> None:
-    failure = {"got": float("nan"), "ratio": float("inf"), "index": [0, 1]}
-    record = Record("counting", ("ATTN-COUNT",), "attention", "mine", "float32", "fail", failure=failure)
-    path = tmp_path / "run.jsonl"
-    assert records.read(path) == ([], 0)
-    path.write_text(records.line(record) + '\n{"kind": "ce', encoding="utf-8")
-    (line,), _ = records.read(path)
-    assert line["failure"] == {"got": "nan", "ratio": "inf", "index": [0, 1]}
-    again = records.cell(line)
-    assert (again.clauses, again.outcome, again.notes) == (("ATTN-COUNT",), "fail", [])
-    json.loads(records.line(again), parse_constant=pytest.fail)  # strict JSON: no NaN, no Infinity
-
-
-def test_what_a_backend_says_of_itself_becomes_text() -> None:
-    class Odd(NumpyBackend):
-        def describe(self) -> Any:
-            return {"device": Path("here"), 3: None}
-
-    class Broken(NumpyBackend):
-        def describe(self) -> Any:
-            raise OSError("no driver")
-
-    assert records.declared(Odd())["describe"] == {"device": "here", "3": "None"}
-    with pytest.raises(ConfigError, match=r"^backends: describe\(\) of numpy raised OSError: no driver$"):
-        records.declared(Broken())
 
 
 def declared(folder: Path, text: str) -> Record:
