@@ -1,8 +1,7 @@
 """What a check is, and how one is run on a cell: outside pytest, so that mutants and check_backend can use it too."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -10,14 +9,12 @@ from math import ceil
 from pkgutil import iter_modules
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, Verbosity, given, settings
-from hypothesis import seed as with_seed
-from hypothesis.errors import Flaky
 from hypothesis.strategies import SearchStrategy
 
 import gaugeblock.conformance as files
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance, SuiteError, UnexpectedPass
+from gaugeblock.conformance.drawing import try_examples
 from gaugeblock.conformance.strategies import Draw
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.components import COMPONENTS
@@ -25,7 +22,7 @@ from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.features import FEATURES, unsupported_by
 from gaugeblock.spec.precision import HALF, Level
 
-EXAMPLES: Mapping[str, int] = {"quick": 4, "default": 14, "thorough": 60}
+EXAMPLES: Mapping[str, int] = {"quick": 3, "default": 14, "thorough": 60}
 SUITE_IS_WRONG = "the suite is wrong"
 
 
@@ -207,19 +204,8 @@ def _examples(check: Check, cell: Cell, plan: Plan) -> None:
     def example(case: Case) -> None:
         _example(check, cell, cell.fit(case))
 
-    decorated = settings(
-        max_examples=max(2, ceil(EXAMPLES[plan.profile] * check.effort)),
-        derandomize=plan.seed is None,
-        phases=(Phase.explicit, Phase.generate, *((Phase.shrink,) if plan.shrink else ())),
-        database=None,
-        deadline=None,
-        verbosity=Verbosity.quiet,
-        report_multiple_bugs=False,
-        print_blob=False,
-        suppress_health_check=list(HealthCheck),
-    )(given(_inputs(check, plan.profile))(example))
-    with quiet(), _one_failure():
-        (decorated if plan.seed is None else with_seed(plan.seed)(decorated))()
+    count = max(2, ceil(EXAMPLES[plan.profile] * check.effort))
+    try_examples(_inputs(check, plan.profile), example, count, plan.seed, plan.shrink)
 
 
 @cache
@@ -232,30 +218,6 @@ def _inputs(check: Check, profile: str) -> SearchStrategy[Any]:
 def _example(check: Check, cell: Cell, case: Case) -> None:
     cell.tally.examples += 1
     check.body(cell, case)
-
-
-@contextmanager
-def _one_failure() -> Iterator[None]:
-    """A failure that does not repeat itself is still a failure: unpack it from hypothesis' report of flakiness."""
-    try:
-        yield
-    except Flaky as flaky:
-        for cause in getattr(flaky, "exceptions", ()):
-            if isinstance(cause, Nonconformance | BackendRaised):
-                raise cause from None
-        raise
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Overflow and NaN in a result under check are findings of the check, not warnings of the suite."""
-    import warnings
-
-    import numpy as np
-
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _conclude(cell: Cell) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from gaugeblock.conformance.checks import quiet
+from gaugeblock.conformance.drawing import quiet
 from gaugeblock.conformance.load import load
 from gaugeblock.conformance.selection import dtypes_of, known_dtypes
 from gaugeblock.spec.backend import Backend

@@ -20,10 +20,10 @@ from gaugeblock.spec.config import AttentionConfig, BlockConfig, ModelConfig, Ro
 from gaugeblock.spec.precision import HALF  # noqa: E402
 
 
-def outcomes(backend: DocumentListing, dtype: str, only: Iterable[str]) -> dict[str, set[str]]:
+def outcomes(backend: DocumentListing, dtype: str, only: Iterable[str], profile: str = "quick") -> dict[str, set[str]]:
     """What becomes of each clause: the outcomes of the checks that cite it, or that fail it; unsupported ones apart."""
     found: dict[str, set[str]] = {}
-    records = check_backend(backend, only=only, dtypes=[dtype], profile="quick")
+    records = check_backend(backend, only=only, dtypes=[dtype], profile=profile)
     for record in [r for r in records if r.outcome != "unsupported"]:
         failed = (record.failure or {}).get("clause")
         for name in (failed,) if record.outcome == "fail" and failed else record.clauses:
@@ -39,7 +39,7 @@ def test_in_float32_its_modules_conform() -> None:
 
 @pytest.mark.parametrize("dtype", HALF)
 def test_half_precision_is_unusable_for_the_mask_s_dtype(dtype: str) -> None:
-    found = outcomes(DocumentListing(), dtype, ["attention"])
+    found = outcomes(DocumentListing(), dtype, ["attention"], "default")
     for name in ("ATTN-CAUSAL-ALIGN", "ATTN-CAUSAL-LEAK", "ATTN-COUNT"):
         assert found[name] == {"error"}
     assert "pass" in found["ATTN-DTYPE"] | found["ATTN-SCALE"], "one token at a time, and no mask, it works"

@@ -9,7 +9,8 @@ import pytest
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.cell import Cell
-from gaugeblock.conformance.checks import parse_case, quiet
+from gaugeblock.conformance.checks import parse_case
+from gaugeblock.conformance.drawing import quiet
 from gaugeblock.conformance.laws.multihead import order_matters
 from gaugeblock.conformance.strategies.multihead import MultiHeadCase
 

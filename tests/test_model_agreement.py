@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from gaugeblock.conformance.cell import Cell
-from gaugeblock.conformance.checks import quiet
+from gaugeblock.conformance.drawing import quiet
 from gaugeblock.conformance.load import load
 from gaugeblock.conformance.mistakes.model import mistakes
 from gaugeblock.conformance.strategies import Draw

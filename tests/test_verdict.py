@@ -10,14 +10,13 @@ import pytest
 from hypothesis import strategies as st
 
 from gaugeblock.backends.numpy import NumpyBackend
-from gaugeblock.conformance.checks import Check, Plan, Record, registry, run
+from gaugeblock.conformance.checks import Check, Record, registry, run
 from gaugeblock.conformance.records import OUTCOMES, exit_status
 from gaugeblock.conformance.strategies.attention import AttentionCase
 from gaugeblock.conformance.verdict import Status, Verdict, judge, same_bits
 from gaugeblock.spec.precision import Level
 from gaugeblock.spec.reference.bounded import Expected
 
-QUICK = Plan("quick")
 NAN, INF = float("nan"), float("inf")
 
 
@@ -173,28 +172,28 @@ class Wrong(NumpyBackend):
 
 
 def test_a_cell_is_undetermined_only_if_no_example_was_determined() -> None:
-    record = run(promising(INF), NumpyBackend(), "float32", QUICK)
+    record = run(promising(INF), NumpyBackend(), "float32")
     assert (record.outcome, record.undetermined) == ("undetermined", record.examples)
     assert "overflows" in record.reason
-    some = run(promising(1e-3, INF), NumpyBackend(), "float32", QUICK)
+    some = run(promising(1e-3, INF), NumpyBackend(), "float32")
     assert some.outcome == "pass" and 0 < some.undetermined < some.examples
 
 
 def test_undetermined_examples_hide_no_wrong_one() -> None:
-    assert run(promising(1e-3, INF), Wrong(), "float32", QUICK).outcome == "fail"
-    assert run(promising(INF), Wrong(), "float32", QUICK).outcome == "undetermined"
+    assert run(promising(1e-3, INF), Wrong(), "float32").outcome == "fail"
+    assert run(promising(INF), Wrong(), "float32").outcome == "undetermined"
 
 
 def test_a_family_whose_bounds_are_all_vacuous_is_an_error_of_the_suite() -> None:
-    record = run(promising(50.0), NumpyBackend(), "float32", QUICK)
+    record = run(promising(50.0), NumpyBackend(), "float32")
     assert (record.outcome, record.vacuous) == ("error", record.examples)
     assert record.reason.startswith("the suite is wrong: the bounds of all")
-    assert run(promising(1e-3, 50.0), NumpyBackend(), "float32", QUICK).outcome == "pass"
+    assert run(promising(1e-3, 50.0), NumpyBackend(), "float32").outcome == "pass"
 
 
-def cell(name: str, backend: NumpyBackend, dtype: str = "float32", plan: Plan = QUICK) -> Record:
+def cell(name: str, backend: NumpyBackend, dtype: str = "float32") -> Record:
     """What becomes of a check of the suite on a backend."""
-    return run(registry()[name], backend, dtype, plan)
+    return run(registry()[name], backend, dtype)
 
 
 def failure(record: Record) -> dict[str, Any]:
@@ -340,6 +339,6 @@ def test_rounding_everywhere_is_told() -> None:
             mixed = np.cumsum(weights[..., None] * v, axis=-2, dtype=np.float16)[..., -1, :]
             return mixed.reshape(d.B, d.H, d.T, d.E)
 
-    shown = failure(cell("equal_values_are_the_output", Narrow(), "float16", Plan("default")))
+    shown = failure(cell("equal_values_are_the_output", Narrow(), "float16"))
     told = [hint["text"] for hint in shown["likely"]]
     assert "rounds as level naive allows, which no implementation may declare" in told, shown
