@@ -1,5 +1,6 @@
 """The pytest plug-in: it acts on nothing but the checks of gaugeblock.conformance."""
 
+import gc
 import json
 import math
 import secrets
@@ -76,6 +77,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if unasked:
         config.hook.pytest_deselected(items=unasked)
         items[:] = [item for item in items if item not in unasked]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is loaded by now stays, and frameworks are large: in a process of ours garbage is looked for less often."""
+    if session.config.stash.get(RUN, None) and hasattr(session.config, "workerinput"):
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 100)
 
 
 def _check(function: object) -> "Check | None":

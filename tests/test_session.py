@@ -16,6 +16,8 @@ from gaugeblock.conformance import children, records, session
 from gaugeblock.conformance.checks import Record
 from gaugeblock.spec.errors import ConfigError
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 def test_several_backends_in_one_run(gauge: Gauge, tmp_path: Path) -> None:
     asked = ("check", "mine.py:Right", "mine.py:Second", "torch@cuda", "mine.py:Right", *QUICK, "--only", "counting")
@@ -124,6 +126,12 @@ def test_only_quick_answers_are_compiled_in_haste(
     assert children._environment(request, tmp_path).get(name) == kept
     monkeypatch.setenv(name, "0")
     assert children._environment(request, tmp_path)[name] == "0", "what the user has chosen stays"
+
+
+def test_no_release_is_handed_a_flag_that_it_may_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"jaxlib=={children.TRIED}\n" in (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    monkeypatch.setattr(children, "version", lambda _: "0.11.0")
+    assert list(children._in_haste()) == ["JAX_DISABLE_MOST_OPTIMIZATIONS"]
 
 
 def test_progress_is_shown_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
