@@ -49,9 +49,11 @@ def _own_draws() -> Iterator[None]:
     installed; with them every later draw of an example is another one.
     """
     providers.CONSTANTS_CACHE.cache.clear()
-    with patch.object(providers, "_get_local_constants", Constants):
-        yield
-    providers.CONSTANTS_CACHE.cache.clear()
+    try:
+        with patch.object(providers, "_get_local_constants", Constants):
+            yield
+    finally:
+        providers.CONSTANTS_CACHE.cache.clear()
 
 
 @contextmanager
