@@ -8,6 +8,7 @@ import pytest
 from test_reference_blocks import some_cases
 
 from gaugeblock.backends.numpy import NumpyBackend
+from gaugeblock.conformance import checks
 from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.cell import Cell, Nonconformance
 from gaugeblock.conformance.laws.compositions import steps_hold, traced
@@ -130,3 +131,16 @@ def test_what_the_bound_of_the_whole_kills_and_what_the_steps_kill(dtype: str) -
         assert np.all(found[:, 1] > found[:, 0]), fault
         if dtype == "float32":
             assert np.all(found[:, 0] > 1), fault
+
+
+class ShowsOneRow(NumpyBackend):
+    """Shows the last sum of its first row alone."""
+
+    def _tap(self, name: str, x: Any) -> Any:
+        super()._tap(name, x[0] if name == "feed_forward_residual" else x)
+        return x
+
+
+def test_a_sum_of_another_shape_is_a_failure_of_the_taps() -> None:
+    record = checks.run(checks.registry()["rows_behind_the_last_norm"], ShowsOneRow(), "float32")
+    assert record.failure and record.failure["clause"] == "BLOCK-TAPS"

@@ -9,7 +9,10 @@ import pytest
 
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.conformance.cell import Cell, Nonconformance
+from gaugeblock.conformance.checks import Plan, registry, run
+from gaugeblock.conformance.diagnosis import BROKEN
 from gaugeblock.conformance.laws.compositions import steps_hold, traced
+from gaugeblock.conformance.mutants import mutants
 from gaugeblock.conformance.strategies.model import SIZES, ModelCase
 from gaugeblock.conformance.verdict import judge
 
@@ -86,3 +89,9 @@ def test_a_fault_in_one_layer(dtype: str) -> None:
         assert np.all(found[:, 1] > found[:, 0]), fault
         if dtype == "float32":
             assert low[0] > 50, fault
+
+
+def test_pads_beyond_the_table_are_not_taken_for_tokens_to_explain_a_failure() -> None:
+    check = registry()["pads_take_no_row_of_the_encoder_s_table"]
+    record = run(check, mutants()["EmbeddingScaleMissing"].make(), "float32", Plan(shrink=False))
+    assert record.failure and BROKEN not in str(record.failure)

@@ -76,7 +76,12 @@ def _result_and_last_sum(cell: Cell, case: BlockCase, inputs: Inputs) -> tuple[N
     """The result, and for a contract the last residual sum with the bound on it."""
     if isinstance(cell.backend, Traced):
         got, taps = traced(cell, case, inputs)
-        shown = taps["feed_forward_residual"].astype(np.float64)
+        name = "feed_forward_residual"
+        if name not in taps or taps[name].shape != got.shape:
+            raise cell.fail(
+                f"{name} must be shown in the shape of the result", case, clause="BLOCK-TAPS", inputs=inputs
+            )
+        shown = taps[name].astype(np.float64)
         return got, lambda _: Bounded(shown, np.zeros_like(shown))
     steps, given = case.program(inputs)[:-1], case.given(inputs)
     return cell.call(case, inputs), lambda contract: first_order(steps, given, contract)
