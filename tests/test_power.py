@@ -116,7 +116,9 @@ def test_only_a_whole_matrix_says_what_clauses_kill(rows: list[Row]) -> None:
     with pytest.raises(ValueError, match="without --first"):
         page(rows, "quick")
     whole = row(mutants()["ScaleMissing"], profile="quick")
-    assert "| [ATTN-SCALE](../spec/clauses/attention.md#attn-scale) | 1 | 0 | 1 | 1 |" in page([whole], "quick")
+    text = page([whole], "quick")
+    assert "| [ATTN-SCALE](../spec/clauses/attention.md#attn-scale) | 1 | 0 | 1 | 1 |" in text
+    assert "Not yet tried whole: attention, " in text, "of which this is one mutant"
 
 
 def test_an_update_keeps_the_others(rows: list[Row]) -> None:

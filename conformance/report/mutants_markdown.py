@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gaugeblock.conformance.mutants.exempt import EQUIVALENT, NOT_EXPRESSIBLE
-from gaugeblock.conformance.mutants.matrix import Row, survivors
+from gaugeblock.conformance.mutants.matrix import Row, complete, survivors
 from gaugeblock.conformance.mutants.power import DECLARED, ComponentPower, by_clause, by_component, declares, read
 from gaugeblock.spec.clause import clause, clauses
+from gaugeblock.spec.components import COMPONENTS
 
 BEGIN, END = "<!-- mutants: begin -->\n", "<!-- mutants: end -->\n"
 LONGEST_CASE = 60
@@ -58,9 +59,11 @@ def page(rows: Sequence[Row], profile: str) -> str:
         "check credits the clause that it blames. Alone: mutants that no other clause kills. Named: mutants that must",
         "fall to the clause, as the first or at all.",
     )
+    left = [name for name in COMPONENTS if name not in complete(rows)]
+    missing = ["", f"Not yet tried whole: {', '.join(left)}."] if left else []
     head = ("clause", "kills", "alone", "named first", "named")
     table = ([f"[{p.clause}](../{clause(p.clause).path})", *map(str, list(vars(p).values())[1:])] for p in powers)
-    return "\n".join(["# What each clause of kind MUST kills", "", *text, "", *_table(head, table)]) + "\n"
+    return "\n".join(["# What each clause of kind MUST kills", "", *text, *missing, "", *_table(head, table)]) + "\n"
 
 
 def _lines(rows: Sequence[Row], lazy: Sequence[str]) -> Iterator[str]:
