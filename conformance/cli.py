@@ -133,6 +133,26 @@ def mutate(
 
 
 @app.command()
+def hunt(
+    backends: Backends,
+    only: Only = None,
+    dtype: DType = None,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="How many seeds, one after the other.")] = 1,
+    seed: Annotated[int | None, typer.Option(min=0, help="The first of them (default: drawn).")] = None,
+    jobs: Jobs = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Take what was tried into this record.")
+    ] = None,
+) -> None:
+    """Run the thorough profile with seed after seed: rare faults, and false alarms of the suite itself."""
+    from gaugeblock.conformance.hunt import Hunt
+    from gaugeblock.conformance.report.hunt import Request, report
+
+    chosen = Hunt(tuple(backends), tuple(only or ()), tuple(dtype or ()))
+    raise typer.Exit(report(Request(chosen, seeds, seed, jobs, record), _console()))
+
+
+@app.command()
 def bench(
     contexts: Annotated[str, typer.Option(metavar="N,N,...", help="Lengths of the prompt.")] = "128,512,2048",
     repeats: Annotated[int, typer.Option(metavar="N", help="Rounds, of which the median is taken.")] = 5,

@@ -55,7 +55,7 @@ def _gives(got: Numpy, expected: Expected, size: float) -> bool:
 
 def _explanations(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint, Expected]]:
     declared = cell.expected(case, inputs)
-    for conventions, name, value in _siblings(cell.backend.conventions):
+    for conventions, name, value in _siblings(cell.backend.conventions) if case.conventional else ():
         changed = f"conventions = Conventions({_spelled(conventions)})"
         expected = case.expected(inputs, cell.contract(), conventions)
         if np.array_equal(expected.value, declared.value, equal_nan=True):

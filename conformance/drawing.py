@@ -15,6 +15,7 @@ from hypothesis.internal.constants_ast import Constants
 from hypothesis.strategies import SearchStrategy
 
 from gaugeblock.conformance.cell import BackendRaised, Nonconformance
+from gaugeblock.conformance.memory import recall
 
 # of the usual examples; by it, and by nothing in the text of the suite, they are chosen
 SEED = 0x42D44AC0226452CE0CDD32E3449FA54ED30B9A6BA4DF4B558162D8F281ECAD9089E338E0F052FF2E48D2CE202BB02998
@@ -27,6 +28,24 @@ def try_examples(
 
     Raises what example raises, with shrink for the simplest input that can be found.
     """
+    if shrink:
+        _draw(inputs, example, count, seed, shrink)
+        return
+    with quiet():
+        for one in recall(lambda: _drawn(inputs, count, seed), "examples", id(inputs), count, seed)[0]:
+            example(one)
+
+
+def _drawn(inputs: SearchStrategy[Any], count: int, seed: int | None) -> tuple[list[Any], SearchStrategy[Any]]:
+    """The examples, and the strategy: as long as they are kept, no other one can have its id."""
+    found: list[Any] = []
+    _draw(inputs, lambda one: found.append(one), count, seed, shrink=False)
+    return found, inputs
+
+
+def _draw(
+    inputs: SearchStrategy[Any], example: Callable[[Any], None], count: int, seed: int | None, shrink: bool
+) -> None:
     drawn = settings(
         max_examples=count,
         phases=(Phase.explicit, Phase.generate, *((Phase.shrink,) if shrink else ())),

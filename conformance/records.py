@@ -71,6 +71,15 @@ def distinct(words: dict[str, str], name: str, word: str) -> None:
         raise ConfigError(f"backends: {words[name]} and {word} are both called {name!r}; give one of them another name")
 
 
+def writable(path: Path | None, option: str) -> None:
+    """Refuse a place to which nothing can be written, before work is done that would be lost.
+
+    Raises ConfigError.
+    """
+    if path and (path.is_dir() or not path.parent.is_dir()):
+        raise ConfigError(f"{option}: must be a file in a folder that exists, got {path}")
+
+
 def line(record: Record | Mapping[str, Any]) -> str:
     """One line of JSON; what is infinite or not a number becomes a string, which JSON can hold."""
     data = {"kind": "cell", **asdict(record)} if isinstance(record, Record) else dict(record)

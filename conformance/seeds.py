@@ -47,10 +47,12 @@ def pieces(lines: Iterable[Mapping[str, Any]]) -> list[Piece]:
     found: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in (cell(line) for line in lines if line["kind"] == "cell"):
         found[record.component, record.backend].append(record)
-    return [_piece(*key, runs[0]["seed"], mine) for key, mine in found.items()]
+    return [piece(*key, runs[0]["seed"], mine) for key, mine in found.items()]
 
 
-def _piece(component: str, backend: str, seed: int, mine: Sequence[Record]) -> Piece:
+def piece(component: str, backend: str, seed: int, mine: Sequence[Record]) -> Piece:
+    """What the records of a component, a backend and a seed add up to."""
+
     def named(outcomes: Sequence[str]) -> list[str]:
         return [f"{record.check}-{record.dtype}" for record in mine if record.outcome in outcomes]
 

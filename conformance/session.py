@@ -64,8 +64,7 @@ class Request:
         selected(self.only, self.case)
         if self.known:
             known_failures.read(self.known)
-        if self.out and (self.out.is_dir() or not self.out.parent.is_dir()):
-            raise ConfigError(f"out: must be a file in a folder that exists, got {self.out}")
+        records.writable(self.out, "out")
         if self.profile == "thorough" and self.seed is None and not self.case:
             return replace(self, seed=secrets.randbelow(2**31))
         return self

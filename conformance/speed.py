@@ -23,6 +23,7 @@ from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.checks import Plan, registry, run
 from gaugeblock.conformance.children import ONE_THREAD
 from gaugeblock.conformance.load import load
+from gaugeblock.conformance.records import writable
 from gaugeblock.spec.components import COMPONENTS, offers
 from gaugeblock.spec.errors import ConfigError
 
@@ -113,8 +114,7 @@ def report(words: Sequence[str], profile: str, out: Path | None, console: Consol
     Plan(profile)
     if not hasattr(signal, "setitimer"):
         raise ConfigError("bench: the time of the suite can be measured only where there are interval timers")
-    if out and (out.is_dir() or not out.parent.is_dir()):
-        raise ConfigError(f"out: must be a file in a folder that exists, got {out}")
+    writable(out, "out")
     found: list[Pace] = []
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("suite", total=len(words) * len(COMPONENTS))

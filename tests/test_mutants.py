@@ -3,16 +3,26 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from gaugeblock.conformance.checks import registry
+from gaugeblock.conformance.memory import remembering
 from gaugeblock.conformance.mutants import Mutant, mutants
 from gaugeblock.conformance.mutants.exempt import NOT_EXPRESSIBLE
 from gaugeblock.conformance.mutants.matrix import Row, idle, killed_by, matrix, row, selected, survivors
 from gaugeblock.spec.clause import clauses
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import FORMATS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def memory() -> Iterator[None]:
+    """Examples and references are the same for all mutants."""
+    with remembering():
+        yield
+
 
 CATALOGUE = {f"M{number:02}" for number in range(1, 27)}  # the known-bad variants that concern attention
 

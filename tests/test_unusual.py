@@ -1,11 +1,21 @@
 """No check fails a correct implementation, however unusual."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from gaugeblock.conformance.checks import Plan, Record, registry, run
+from gaugeblock.conformance.memory import remembering
 from gaugeblock.conformance.selection import of_backend
 from gaugeblock.conformance.unusual import Unusual, unusual
 from gaugeblock.spec.precision import FORMATS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def memory() -> Iterator[None]:
+    """Examples and references are the same for all of them."""
+    with remembering():
+        yield
 
 
 def records(way: Unusual, dtype: str, profile: str = "quick") -> list[Record]:

@@ -153,8 +153,8 @@ class Promised(AttentionCase):
 
     allowed: float = 0.0
 
-    def expected(self, *given: Any) -> Expected:
-        found = super().expected(*given)
+    def computed(self, *given: Any) -> Expected:
+        found = super().computed(*given)
         return replace(found, err=np.full(found.err.shape, self.allowed))
 
 

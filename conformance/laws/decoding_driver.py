@@ -11,6 +11,7 @@ from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.laws import whole_number
 from gaugeblock.conformance.laws.compositions import CLAUSES, steps_hold
+from gaugeblock.conformance.memory import recall
 from gaugeblock.conformance.strategies.compositions import weights_of
 from gaugeblock.conformance.strategies.decoding import DecodeCase, Op, memory_of
 from gaugeblock.conformance.verdict import same_bits
@@ -197,8 +198,13 @@ class Session:
 
         @cache
         def whole(level: Level) -> Expected:
-            weights, contract = weights_of(self.inputs), self.cell.contract(level)
-            return reference.logits(weights, self.case.model, history.ids, token_mask=mask, **memory, contract=contract)
+            model, weights, contract = self.case.model, weights_of(self.inputs), self.cell.contract(level)
+            arrays = {"token_mask": mask, **memory}
+
+            def logits() -> Expected:
+                return reference.logits(weights, model, history.ids, **arrays, contract=contract)
+
+            return recall(logits, "logits", weights, model, history.ids, arrays, contract)
 
         for got, chunk, start in self.open:
 

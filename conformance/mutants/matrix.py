@@ -12,6 +12,7 @@ from typing import Any
 
 from gaugeblock.conformance.checks import SUITE_IS_WRONG, Check, Plan, Record, registry, run
 from gaugeblock.conformance.diagnosis import BROKEN
+from gaugeblock.conformance.memory import remember, remembering
 from gaugeblock.conformance.mutants import Mutant, mutants
 from gaugeblock.conformance.mutants.obvious import obvious
 from gaugeblock.conformance.records import WRONG
@@ -205,10 +206,11 @@ class Work:
 def _workers(jobs: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """A function that calls another on each tuple of arguments, in so many processes; results come as they are done."""
     if jobs <= 1:
-        yield lambda function, tasks: (function(*task) for task in tasks)
+        with remembering():
+            yield lambda function, tasks: (function(*task) for task in tasks)
         return
     # spawned, not forked: frameworks that the parent has loaded hold locks and threads
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), remember) as pool:
         yield lambda function, tasks: (
             done.result() for done in as_completed([pool.submit(function, *task) for task in tasks])
         )

@@ -12,6 +12,7 @@ from rich.markup import escape
 from gaugeblock.conformance.children import ONE_THREAD
 from gaugeblock.conformance.mutants.generic import TIMEOUT, Found, sample, survey, trials
 from gaugeblock.conformance.mutants.tally import Tally, table, tally, write
+from gaugeblock.conformance.records import writable
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,10 @@ class Request:
 def report(request: Request, console: Console) -> int:
     """Try the mutations, show what survives and give the exit status: 0 iff nothing does.
 
-    Raises ConfigError for a module that there is not.
+    Raises ConfigError for a module that there is not, or a place to which nothing can be written.
     """
+    writable(request.out, "out")
+    writable(request.record, "record")
     os.environ.update({name: os.environ.get(name, "1") for name in ONE_THREAD})  # for the processes to come
     chosen = {module: sample(module, request.sample, request.seed) for module in request.modules}
     jobs = request.jobs or os.cpu_count() or 1

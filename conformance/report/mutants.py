@@ -15,6 +15,7 @@ from gaugeblock.conformance.children import ONE_THREAD
 from gaugeblock.conformance.mutants.exempt import EQUIVALENT, NOT_EXPRESSIBLE
 from gaugeblock.conformance.mutants.matrix import Row, complete, idle, matrix, survivors
 from gaugeblock.conformance.mutants.power import by_clause, by_component, dumps, merged, read
+from gaugeblock.conformance.records import writable
 from gaugeblock.conformance.report.mutants_markdown import cells, render
 from gaugeblock.spec.errors import ConfigError
 
@@ -46,6 +47,7 @@ def report(request: Request, form: str, console: Console) -> int:
     """
     if form not in FORMATS:
         raise ConfigError(f"mutants: format must be one of {', '.join(FORMATS)}, got {form!r}")
+    writable(request.out, "out")
     old = read(request.out)[1] if request.out and request.update and request.out.exists() else []
 
     def keep(rows: Sequence[Row], profile: str = request.profile) -> None:

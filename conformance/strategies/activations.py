@@ -59,7 +59,7 @@ class ActivationCase(RankedCase):
             return {"approximate": self.approximate}
         return {"beta": self.beta} if self.function == "silu" and self.beta != 1.0 else {}
 
-    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+    def computed(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         function = getattr(reference, self.function)
         expected: Expected = function(inputs["x"], **self.options(), contract=contract)
         return expected

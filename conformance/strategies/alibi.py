@@ -52,7 +52,7 @@ class SlopesCase(HeadsCase):
     def arguments(self, arrays: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         return [self.H], {}
 
-    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+    def computed(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         return reference.alibi_slopes(self.H, contract=contract, conventions=conventions)
 
     def used(self) -> frozenset[str]:
@@ -98,7 +98,7 @@ class BiasCase(HeadsCase):
     def arguments(self, arrays: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         return [self.H, arrays["query_positions"], arrays["key_positions"]], {}
 
-    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+    def computed(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         query, key = inputs["query_positions"], inputs["key_positions"]
         return reference.alibi_bias(self.H, query, key, contract=contract, conventions=conventions)
 

@@ -99,7 +99,7 @@ class AttentionCase(Case):
         given["softcap"] = self.softcap
         return {name: value for name, value in given.items() if value is not None}
 
-    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+    def computed(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         given: dict[str, Any] = {**inputs, **self.options()}
         return reference.attention(**given, contract=contract, conventions=conventions)
 

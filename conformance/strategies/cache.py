@@ -148,7 +148,7 @@ class CacheCase(Case):
     def options(self) -> Mapping[str, Any]:
         return {}
 
-    def expected(self, *_: Any) -> NoReturn:
+    def computed(self, *_: Any) -> NoReturn:
         """Nothing is computed: the laws say what is read."""
         raise NotImplementedError("a cache has no reference but what was put into it")
 

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from gaugeblock.spec.weights import Shapes
 class ProgramCase(Case):
     """A case whose reference is a program; names with a dot among its inputs are weights."""
 
+    conventional: ClassVar[bool] = False
+
     @abstractmethod
     def program(self, inputs: Inputs) -> Sequence[Step]:
         """The steps from the inputs to the result, the last of which is the result."""
@@ -47,8 +49,8 @@ class ProgramCase(Case):
         """Which elements of a step, of that shape, nothing is promised of: those that belong to pads."""
         return None
 
-    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
-        """The first-order bound; compositions know no conventions."""
+    def computed(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+        """The first-order bound."""
         program = self.program(inputs)
         made = first_order(program, self.given(inputs), contract)
         free = self.free(inputs, program[-1].name, made.value.shape)

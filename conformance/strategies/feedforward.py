@@ -111,7 +111,7 @@ class FeedForwardCase(RankedCase):
         weights = {name: x for name, x in arrays.items() if name != "x"}
         return [arrays["x"], weights], dict(self.options())
 
-    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+    def computed(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         (x, weights), options = self.arguments(inputs)
         return getattr(reference, self.called)(x, weights, **options, contract=contract)  # type: ignore[no-any-return]
 

@@ -79,7 +79,7 @@ class NormCase(Case):
     def reference(self, inputs: Inputs, eps: float, contract: Contract, conventions: Conventions) -> Expected:
         """What the reference gives for these arrays and another eps."""
 
-    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+    def computed(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         return self.reference(inputs, self.eps, contract, conventions)
 
     def used(self) -> frozenset[str]:

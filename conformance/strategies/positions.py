@@ -65,7 +65,7 @@ class SinusoidalCase(PositionsCase):
     def asked(self, io: Format) -> Mapping[str, Any]:
         return {"dtype": io.name}
 
-    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+    def computed(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         p = inputs["positions"]
         return reference.sinusoidal(p, self.M, base=self.base, contract=contract, conventions=conventions)
 
@@ -125,7 +125,7 @@ class LookupCase(PositionsCase):
         p: Integers = made if self.rows else made[:1].reshape(self.T)
         return {"table": strided(table), "positions": strided(p)} if self.layout else {"table": table, "positions": p}
 
-    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+    def computed(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         return reference.learned_positions(inputs["table"], inputs["positions"], conventions=conventions)
 
     def used(self) -> frozenset[str]:

@@ -85,7 +85,7 @@ class RotaryCase(Case):
         }
         return {name: value for name, value in given.items() if value is not None}
 
-    def expected(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
+    def computed(self, inputs: Inputs, contract: Contract, conventions: Conventions) -> Expected:
         given: dict[str, Any] = {**inputs, **self.options()}
         return reference.rotate(**given, contract=contract, conventions=conventions)
 

@@ -1,0 +1,62 @@
+"""What is the same for every implementation, kept while many of them are tried: examples, and what the reference gives.
+
+Nothing is kept unless it is asked for, by `with remembering():` or, in a process of a pool, by `remember()`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+MOST = 50_000  # results; what was used longest ago goes first
+
+Results = OrderedDict[Hashable, Any]
+
+_results: ContextVar[Results | None] = ContextVar("results", default=None)
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Keep what recall is asked for until the end of the block, or of the one around it."""
+    token = _results.set(OrderedDict() if _results.get() is None else _results.get())
+    try:
+        yield
+    finally:
+        _results.reset(token)
+
+
+def remember() -> None:
+    """Keep what recall is asked for as long as this process lives."""
+    _results.set(OrderedDict())
+
+
+def recall(make: Callable[[], T], *of: Any) -> T:
+    """What make gives; the same again, where it is kept, for the same arguments: numbers, texts, arrays, cases.
+
+    make must depend on nothing else, and nobody may write to what it gives.
+    """
+    results = _results.get()
+    if results is None:
+        return make()
+    key = tuple(_key(x) for x in of)
+    if key not in results:
+        results[key] = make()
+        if len(results) > MOST:
+            results.popitem(last=False)
+    results.move_to_end(key)
+    made: T = results[key]
+    return made
+
+
+def _key(x: Any) -> Hashable:
+    if isinstance(x, Mapping):
+        return tuple((name, _key(value)) for name, value in x.items())
+    if isinstance(x, np.ndarray):
+        return x.dtype.name, x.shape, x.strides, blake2b(x.tobytes(), digest_size=16).digest()
+    return type(x), repr(x)  # equal values are not always the same: 0.0 and -0.0, 1 and True
