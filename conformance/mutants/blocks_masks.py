@@ -69,7 +69,7 @@ class AlwaysCausal(OtherCall):
         return replace(config, causal=True), given
 
 
-@mutant(killed_by=("BLOCK-CAUSAL", "BLOCK-POSITIONS"))
+@mutant(killed_by=("BLOCK-CAUSAL",))
 class CausalByPosition(NumpyBackend):
     """Causality goes by position, not by column."""
 

@@ -66,7 +66,7 @@ class RotationDropped(OtherSelfAttention):
         return replace(c, rotary=None)
 
 
-@mutant(killed_by=("BLOCK-POSITIONS", "BLOCK-FORMULA"))
+@mutant(killed_by=("BLOCK-POSITIONS",))
 class AlwaysInHalves(OtherSelfAttention):
     """The layout of the rotation is always half."""
 

@@ -205,7 +205,7 @@ class MemoryMaskIsForgottenInSteps(NumpyBackend):
         return replace(super().start(*args, **kwargs), memory_mask=None)
 
 
-@mutant(killed_by=("MODEL-TAPS", "MODEL-GENERATE"))
+@mutant(killed_by=("MODEL-TAPS",))
 class StepsCoarselyUnlessTraced(NumpyBackend):
     """A step whose intermediates nobody asks for gives logits with a few bits less."""
 
