@@ -14,7 +14,7 @@ import numpy as np
 
 T = TypeVar("T")
 
-MOST = 50_000  # results; what was used longest ago goes first
+MOST = 20_000  # results; what was used longest ago goes first
 
 Results = OrderedDict[Hashable, Any]
 

@@ -28,6 +28,7 @@ MODULES = (
     "multihead",
     "multihead_biases",
     "multihead_sight",
+    "multihead_order",
     "multihead_calls",
     "multihead_declared",
     "multihead_gradients",

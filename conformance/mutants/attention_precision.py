@@ -98,7 +98,7 @@ class ScaleInFloat32(NumpyBackend):
         return float(np.float32(super()._scale(d, scale)))
 
 
-@mutant(killed_by=("ATTN-FORMULA", "ATTN-SCALE"), dtypes=HALF)
+@mutant(killed_by=("ATTN-FORMULA", "ATTN-SCALE-GIVEN"), dtypes=HALF)
 class QueriesStoredButDeclaredStrict(KnowsTheFormat):
     """Scaled queries are rounded to half precision, and level strict is declared."""
 
