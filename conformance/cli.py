@@ -134,7 +134,10 @@ def mutate(
 
 @app.command()
 def hunt(
-    backends: Backends,
+    backends: Annotated[
+        list[str],
+        typer.Argument(metavar="BACKEND...", help=f"{FORMS}; unusual for the suite's own unusual implementations"),
+    ],
     only: Only = None,
     dtype: DType = None,
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="How many seeds, one after the other.")] = 1,

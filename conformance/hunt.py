@@ -5,7 +5,7 @@ process is started for a run. In exchange nothing protects a hunt from a backend
 examples are not made simpler: `gaugeblock check` with the seed does both.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
@@ -18,17 +18,22 @@ from gaugeblock.conformance.memory import remembering
 from gaugeblock.conformance.records import WRONG, distinct
 from gaugeblock.conformance.seeds import Piece, piece
 from gaugeblock.conformance.selection import dtypes_of, known_dtypes, of_backend, selected
+from gaugeblock.conformance.unusual import unusual
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.components import COMPONENTS
 
 PROFILE = "thorough"
-
-Records = Mapping[tuple[str, str], Sequence[Record]]
+UNUSUAL = "unusual"  # stands for all correct but unusual implementations of the suite: one piece of the record
+    "unusual"  # stands for all correct but unusual implementations of the suite, which are one piece of the record
+)
 
 
 @dataclass(frozen=True)
 class Hunt:
-    """Which checks to run on which backends, in which dtypes; all that a backend computes in, where there are none."""
+    """Which checks to run on which backends, in which dtypes; all that a backend computes in, where there are none.
+
+    Among the backends UNUSUAL stands for the unusual implementations of each component.
+    """
 
     backends: tuple[str, ...]
     only: tuple[str, ...] = ()
@@ -44,7 +49,7 @@ class Hunt:
         selected(self.only)
         words: dict[str, str] = {}
         for word in self.backends:
-            distinct(words, label(_backend(word)), word)
+            distinct(words, word if word == UNUSUAL else label(_backend(word)), word)
         return self
 
     @property
@@ -52,6 +57,21 @@ class Hunt:
         """Those that its checks are about."""
         asked = {check.component for check in selected(self.only)}
         return tuple(name for name in COMPONENTS if name in asked)
+
+    def cells(self, check: Check) -> Iterator[tuple[str, str]]:
+        """The words of the backends and the dtypes in which a check is run."""
+        for word in self._words(check.component):
+            backend = _backend(word)
+            if of_backend(check, backend):
+                yield from ((word, dtype) for dtype in dtypes_of(backend, self.dtypes) if dtype in backend.dtypes)
+
+    def _words(self, component: str) -> Iterator[str]:
+        for word in self.backends:
+            if word != UNUSUAL:
+                yield word
+                continue
+            mine = (way.make for way in unusual().values() if way.component == component)
+            yield from (f"{make.__module__}:{make.__qualname__}" for make in mine)
 
 
 def hunt(hunt: Hunt, seeds: Iterable[int], *, jobs: int = 1) -> Iterator[tuple[list[Piece], list[Record]]]:
@@ -71,23 +91,16 @@ def _tried(hunt: Hunt, component: str, seed: int) -> tuple[list[Piece], list[Rec
 
 
 def records(hunt: Hunt, component: str, seed: int) -> dict[str, list[Record]]:
-    """The records of a component with a seed, by the name of the backend."""
+    """The records of a component with a seed, by the name of the backend, or UNUSUAL."""
     plan = Plan(PROFILE, seed, shrink=False)
     found: dict[str, list[Record]] = {}
     for check in (check for check in selected(hunt.only) if check.component == component):
         with remembering():
-            for word, dtype in _cells(hunt, check):
+            for word, dtype in hunt.cells(check):
                 record = run(check, _backend(word), dtype, plan)
                 record.target = word
-                found.setdefault(record.backend, []).append(record)
+                found.setdefault(record.backend if word in hunt.backends else UNUSUAL, []).append(record)
     return found
-
-
-def _cells(hunt: Hunt, check: Check) -> Iterator[tuple[str, str]]:
-    for word in hunt.backends:
-        backend = _backend(word)
-        if of_backend(check, backend):
-            yield from ((word, dtype) for dtype in dtypes_of(backend, hunt.dtypes) if dtype in backend.dtypes)
 
 
 @cache

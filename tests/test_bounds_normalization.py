@@ -11,6 +11,8 @@ from test_reference_normalization import ONE_PLUS, SAMPLE, Real, some_cases
 from gaugeblock.conformance.strategies.normalization import LayerNormCase, NormCase
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import EXACT, FLOAT32, FORMATS, HALF, Contract, Format, Level
+from gaugeblock.spec.reference.bounded import Bounded
+from gaugeblock.spec.reference.normalization import inverse_deviation, inverse_root
 
 Rounding = Callable[[Real], Real]
 
@@ -157,6 +159,42 @@ def test_updated_variance_stays_within_its_bound(mean: float) -> None:
             one.form, one.x = 2, one.row  # in the order of the row
             ratio = np.abs(one(Conventions()) - want.value) / (want.err + own.err)
             assert np.max(ratio) <= 1, (M, seed)
+
+
+class InOrder(Adversary):
+    """Sums from the first value to the last: where the values are equal, all roundings go one way."""
+
+    def summed(self, terms: Real) -> Real:
+        return np.asarray(np.cumsum(terms, axis=-1, dtype=np.float32)[..., -1:], np.float64)
+
+
+@pytest.mark.parametrize("conventions", [Conventions(), SAMPLE], ids=["population", "sample"])
+@pytest.mark.parametrize("M", [257, 1024, 4096])
+def test_long_rows_of_equal_values_summed_in_order(conventions: Conventions, M: int) -> None:
+    x = np.zeros((3, M), np.float32)
+    x[0, M // 2], x[1, -1], x[2, ::3] = 100.0, 1.0, 0.3
+    case = LayerNormCase(T=3, rank=2, M=M, eps=1e-12)
+    want, own = (case.expected({"x": x}, contract, conventions) for contract in (Contract(FLOAT32), EXACT))
+    one = InOrder(case, {"x": x}, Contract(FLOAT32), 0)
+    one.form, one.x = 0, one.row
+    ratio = np.abs(one(conventions) - want.value) / (want.err + own.err)
+    assert 0.005 < np.max(ratio) <= 1
+
+
+@pytest.mark.parametrize("spread", [1e-6, 1e-3, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("eps", [1e-12, 1e-5, 1.0])
+def test_the_inverse_of_whatever_a_variance_may_be(spread: float, eps: float) -> None:
+    """Both ends of the interval of the variance, and the middle of either side."""
+    v = np.geomspace(1e-3, 1e4, 40)[:, None]
+    square, M = Bounded(v, spread * v), 8
+    below = np.maximum(v - spread * v, 0.0)
+    small = np.float64(np.float32(eps))
+    root, deviation = inverse_root(square, eps, Contract(FLOAT32)), inverse_deviation(square, eps, M, Contract(FLOAT32))
+    for x in (below, (below + v) / 2, v, v + spread * v / 2, v + spread * v):
+        assert np.all(np.abs(1 / np.sqrt(x + small) - root.value) <= root.err)
+        assert np.all(np.abs(1 / (np.sqrt(x * M / (M - 1)) + small) - deviation.value) <= deviation.err)
+    nearly = np.abs(1 / (np.sqrt((v + spread * v) * M / (M - 1)) + small) - deviation.value)
+    assert np.all(deviation.err < 20 * nearly + 30 * FLOAT32.u * deviation.value) or spread >= 1
 
 
 def test_a_looser_level_never_has_a_smaller_bound() -> None:

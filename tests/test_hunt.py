@@ -9,6 +9,8 @@ from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.conformance.checks import Plan, Record, registry, run
 from gaugeblock.conformance.hunt import Hunt, hunt, records
 from gaugeblock.conformance.seeds import read
+from gaugeblock.conformance.unusual import unusual
+from gaugeblock.spec.conventions import Conventions
 
 
 def told(record: Record) -> dict[str, object]:
@@ -59,6 +61,21 @@ def test_what_is_found_is_shown_and_recorded(gauge: Gauge, tmp_path: Path) -> No
     ]
     again = gauge("hunt", "mine.py:Right", *arguments, "--seed", "6")
     assert again.status == 0 and [one.seed for one in read(tmp_path / "seeds.json")] == [5, 6, 5, 6, 7]
+
+
+def test_the_unusual_are_hunted_as_one(gauge: Gauge, tmp_path: Path) -> None:
+    said = gauge("hunt", "unusual", "--only", "rms_norm_of_zeros", "--record", "seeds.json", "--seed", "1", "-j", "1")
+    (kept,) = read(tmp_path / "seeds.json")
+    ways = [way for way in unusual().values() if way.component == "normalization"]
+    assert said.status == 0 and (kept.backend, kept.component, kept.wrong) == ("unusual", "normalization", [])
+    assert len(ways) < kept.cells <= 4 * len(ways)
+
+
+def test_an_unusual_one_that_fails_is_named(gauge: Gauge, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = unusual()["OnePlusWeightDeclared"].make
+    monkeypatch.setattr(make, "conventions", Conventions())
+    said = gauge("hunt", "unusual", "--only", "RMS-FORMULA", "--dtype", "float32", "--seed", "1", "-j", "1")
+    assert said.status == 1 and f"gaugeblock check {make.__module__}:OnePlusWeightDeclared --dtype float32" in said.out
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def inverse_deviation(square: Bounded, eps: float, M: int, contract: Contract) -
     """
     acc = contract.acc
     bessel = M / max(M - 1, 1)
-    v, E = square.value * bessel, square.err * bessel * compound(2 * acc.u) + 2 * acc.u * square.value * bessel
+    v, E = square.value * bessel, bessel * (square.err + (square.value + square.err) * ulps(2, acc.u))
     root, low = np.sqrt(v), np.sqrt(np.maximum(v - E, 0.0))
     with np.errstate(invalid="ignore"):
         below = np.where(v > 0, np.minimum(v, E) / np.where(v > 0, root + low, 1.0), 0.0)
@@ -202,7 +202,9 @@ def _inverse(x: Bounded, floor: Real, power: float, contract: Contract) -> Bound
     below = np.minimum(x.err, x.value - np.minimum(floor, x.value))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         value = x.value**-power
-        more = np.expm1(-power * np.log1p(-below / x.value))
+        slight = np.expm1(-power * np.log1p(-below / x.value))
+        large = (x.value / np.maximum(x.value - x.err, floor)) ** power - 1  # 1 - below / x would be lost in float64
+        more = np.where(2 * below < x.value, slight, large)
         less = -np.expm1(-power * np.log1p(x.err / x.value))
         relative = compound(np.maximum(more, less), contract.rsqrt * contract.acc.u)
         err = np.where(np.isfinite(x.err), value * relative, np.inf)
