@@ -24,8 +24,6 @@ from gaugeblock.spec.components import COMPONENTS
 
 PROFILE = "thorough"
 UNUSUAL = "unusual"  # stands for all correct but unusual implementations of the suite: one piece of the record
-    "unusual"  # stands for all correct but unusual implementations of the suite, which are one piece of the record
-)
 
 
 @dataclass(frozen=True)
