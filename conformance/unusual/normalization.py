@@ -219,6 +219,21 @@ class SampleDeviationDeclared(NumpyBackend):
 
 
 @correct
+class SampleDeviationOneByOne(SumsOfRowsOneByOne):
+    """The sample deviation from a population variance, sums taken element by element; that is declared."""
+
+    conventions = Conventions(layer_norm_form="sample_eps_outside")
+
+    def _inverse_deviation(self, variance: Array, eps: float) -> Array:
+        return np.asarray(1 / (np.sqrt(variance * self._bessel) + variance.dtype.type(eps)))
+
+    def _variance(self, x: Array, centred: Array) -> Array:
+        M = x.shape[-1]
+        self._bessel = x.dtype.type(M / max(M - 1, 1))  # a row of one has no sample deviation
+        return super()._variance(x, centred)
+
+
+@correct
 class OnePlusWeightDeclared(NumpyBackend):
     """The weight stands for one plus itself, which is declared; the row is multiplied by it and added."""
 
