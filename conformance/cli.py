@@ -136,7 +136,7 @@ def mutate(
 def hunt(
     backends: Annotated[
         list[str],
-        typer.Argument(metavar="BACKEND...", help=f"{FORMS}; unusual for the suite's own unusual implementations"),
+        typer.Argument(metavar="BACKEND...", help=f"{FORMS}; or unusual: all correct but unusual ways of the suite"),
     ],
     only: Only = None,
     dtype: DType = None,
@@ -180,7 +180,7 @@ def bench(
 
 def _console() -> Console:
     """Standard output; a file or a pipe is as wide as the tables want to be."""
-    return Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+    return Console(soft_wrap=True, emoji=False, width=None if sys.stdout.isatty() else 200)
 
 
 def main() -> None:

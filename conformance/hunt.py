@@ -12,15 +12,16 @@ from functools import cache
 from itertools import product
 from multiprocessing import get_context
 
-from gaugeblock.conformance.checks import Check, Plan, Record, label, run
+from gaugeblock.conformance.checks import SUITE_IS_WRONG, Check, Plan, Record, label, run
 from gaugeblock.conformance.load import load
 from gaugeblock.conformance.memory import remembering
-from gaugeblock.conformance.records import WRONG, distinct
+from gaugeblock.conformance.records import OPEN, WRONG, distinct
 from gaugeblock.conformance.seeds import Piece, piece
 from gaugeblock.conformance.selection import dtypes_of, known_dtypes, of_backend, selected
 from gaugeblock.conformance.unusual import unusual
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.components import COMPONENTS
+from gaugeblock.spec.errors import NotAvailable
 
 PROFILE = "thorough"
 UNUSUAL = "unusual"  # stands for all correct but unusual implementations of the suite: one piece of the record
@@ -41,13 +42,15 @@ class Hunt:
         """Itself, once it is known that it can run.
 
         Raises ConfigError for a word that names nothing and for two backends of one name, NotAvailable for one that
-        cannot run here.
+        cannot run here, or computes in none of the dtypes.
         """
         known_dtypes(self.dtypes)
         selected(self.only)
         words: dict[str, str] = {}
         for word in self.backends:
             distinct(words, word if word == UNUSUAL else label(_backend(word)), word)
+            if word != UNUSUAL and self.dtypes and not self.dtypes_of(_backend(word)):
+                raise NotAvailable(f"{label(_backend(word))} does not compute in {', '.join(self.dtypes)}")
         return self
 
     @property
@@ -56,49 +59,65 @@ class Hunt:
         asked = {check.component for check in selected(self.only)}
         return tuple(name for name in COMPONENTS if name in asked)
 
-    def cells(self, check: Check) -> Iterator[tuple[str, str]]:
-        """The words of the backends and the dtypes in which a check is run."""
-        for word in self._words(check.component):
-            backend = _backend(word)
-            if of_backend(check, backend):
-                yield from ((word, dtype) for dtype in dtypes_of(backend, self.dtypes) if dtype in backend.dtypes)
+    def dtypes_of(self, backend: Backend) -> list[str]:
+        """Those to run on a backend."""
+        return [dtype for dtype in dtypes_of(backend, self.dtypes) if dtype in backend.dtypes]
 
-    def _words(self, component: str) -> Iterator[str]:
-        for word in self.backends:
-            if word != UNUSUAL:
-                yield word
-                continue
-            mine = (way.make for way in unusual().values() if way.component == component)
-            yield from (f"{make.__module__}:{make.__qualname__}" for make in mine)
+    def cells(self, check: Check) -> Iterator[tuple[str, str, str]]:
+        """What a check is run on: the name of the piece, the word of the backend, the dtype."""
+        for word in dict.fromkeys(self.backends):
+            for one in _ways(check.component) if word == UNUSUAL else (word,):
+                backend = _backend(one)
+                if of_backend(check, backend):
+                    name = UNUSUAL if word == UNUSUAL else label(backend)
+                    yield from ((name, one, dtype) for dtype in self.dtypes_of(backend))
 
 
-def hunt(hunt: Hunt, seeds: Iterable[int], *, jobs: int = 1) -> Iterator[tuple[list[Piece], list[Record]]]:
-    """For each seed and component, as it comes: a piece for each backend, and the records that do not conform."""
-    tasks = [(hunt, component, seed) for seed, component in product(seeds, hunt.components)]
+def hunt(asked: Hunt, seeds: Iterable[int], *, jobs: int = 1) -> Iterator[tuple[list[Piece], list[Record]]]:
+    """For each seed and component, as it comes: a piece for each backend, and the records that are not in order."""
+    tasks = [(asked, component, seed) for seed, component in product(seeds, asked.components)]
     if jobs <= 1:
         yield from (_tried(*task) for task in tasks)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"))
+    try:
         yield from (done.result() for done in as_completed([pool.submit(_tried, *task) for task in tasks]))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-def _tried(hunt: Hunt, component: str, seed: int) -> tuple[list[Piece], list[Record]]:
-    found = records(hunt, component, seed)
-    wrong = [record for mine in found.values() for record in mine if record.outcome in WRONG]
-    return [piece(component, name, seed, mine) for name, mine in found.items()], wrong
+def _tried(asked: Hunt, component: str, seed: int) -> tuple[list[Piece], list[Record]]:
+    found = records(asked, component, seed)
+    open_ = [record for mine in found.values() for record in mine if record.outcome in (*WRONG, *OPEN)]
+    return [piece(component, name, seed, mine) for name, mine in found.items()], open_
 
 
-def records(hunt: Hunt, component: str, seed: int) -> dict[str, list[Record]]:
+def records(asked: Hunt, component: str, seed: int) -> dict[str, list[Record]]:
     """The records of a component with a seed, by the name of the backend, or UNUSUAL."""
-    plan = Plan(PROFILE, seed, shrink=False)
     found: dict[str, list[Record]] = {}
-    for check in (check for check in selected(hunt.only) if check.component == component):
+    for check in (check for check in selected(asked.only) if check.component == component):
         with remembering():
-            for word, dtype in hunt.cells(check):
-                record = run(check, _backend(word), dtype, plan)
-                record.target = word
-                found.setdefault(record.backend if word in hunt.backends else UNUSUAL, []).append(record)
+            for name, word, dtype in asked.cells(check):
+                found.setdefault(name, []).append(_record(check, word, dtype, seed))
     return found
+
+
+def _record(check: Check, word: str, dtype: str, seed: int) -> Record:
+    """A cell; what neither the backend nor the suite should have raised ends it, and not the hunt."""
+    backend = _backend(word)
+    try:
+        record = run(check, backend, dtype, Plan(PROFILE, seed, shrink=False))
+    except Exception as error:
+        reason = f"{SUITE_IS_WRONG}: {type(error).__name__}: {error}"
+        record = Record(check.name, check.clauses, check.component, label(backend), dtype, "error", reason)
+    record.target = word
+    return record
+
+
+def _ways(component: str) -> list[str]:
+    """The words of the unusual implementations of a component."""
+    mine = (way.make for way in unusual().values() if way.component == component)
+    return [f"{make.__module__}:{make.__qualname__}" for make in mine]
 
 
 @cache

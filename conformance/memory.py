@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -14,6 +16,7 @@ import numpy as np
 
 T = TypeVar("T")
 
+PLAIN = (str, int, float, frozenset, Enum, np.generic, np.dtype, type(None))  # whose repr tells all
 MOST = 20_000  # results; what was used longest ago goes first
 
 Results = OrderedDict[Hashable, Any]
@@ -40,6 +43,7 @@ def recall(make: Callable[[], T], *of: Any) -> T:
     """What make gives; the same again, where it is kept, for the same arguments: numbers, texts, arrays, cases.
 
     make must depend on nothing else, and nobody may write to what it gives.
+    Raises TypeError, where something is kept, for an argument of another kind.
     """
     results = _results.get()
     if results is None:
@@ -59,4 +63,10 @@ def _key(x: Any) -> Hashable:
         return tuple((name, _key(value)) for name, value in x.items())
     if isinstance(x, np.ndarray):
         return x.dtype.name, x.shape, x.strides, blake2b(x.tobytes(), digest_size=16).digest()
+    if isinstance(x, tuple | list):
+        return type(x), tuple(map(_key, x))
+    if is_dataclass(x):
+        return type(x), tuple(_key(getattr(x, f.name)) for f in fields(x))
+    if not isinstance(x, PLAIN):
+        raise TypeError(f"recall: nothing is known by {type(x).__name__}")
     return type(x), repr(x)  # equal values are not always the same: 0.0 and -0.0, 1 and True

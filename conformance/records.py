@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
@@ -72,12 +73,14 @@ def distinct(words: dict[str, str], name: str, word: str) -> None:
 
 
 def writable(path: Path | None, option: str) -> None:
-    """Refuse a place to which nothing can be written, before work is done that would be lost.
+    """Refuse a place where no file can be, before work is done that would be lost; None is fine.
 
     Raises ConfigError.
     """
     if path and (path.is_dir() or not path.parent.is_dir()):
         raise ConfigError(f"{option}: must be a file in a folder that exists, got {path}")
+    if path and not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigError(f"{option}: must be a file that may be written, got {path}")
 
 
 def line(record: Record | Mapping[str, Any]) -> str:

@@ -51,15 +51,20 @@ def pieces(lines: Iterable[Mapping[str, Any]]) -> list[Piece]:
 
 
 def piece(component: str, backend: str, seed: int, mine: Sequence[Record]) -> Piece:
-    """What the records of a component, a backend and a seed add up to."""
+    """What the records of a component, a backend and a seed add up to; of a group of backends, where they differ."""
 
     def named(outcomes: Sequence[str]) -> list[str]:
-        return [f"{record.check}-{record.dtype}" for record in mine if record.outcome in outcomes]
+        return [_name(record, backend) for record in mine if record.outcome in outcomes]
 
     dtypes = [dtype for dtype in FORMATS if dtype in {record.dtype for record in mine}]
     worst = {dtype: round(max(r.headroom for r in mine if r.dtype == dtype), 3) for dtype in dtypes}
     examples = sum(record.examples for record in mine)
     return Piece(component, backend, seed, len(mine), examples, worst, named(WRONG), named(OPEN))
+
+
+def _name(record: Record, backend: str) -> str:
+    name = f"{record.check}-{record.dtype}"
+    return name if record.backend == backend else f"{record.backend}: {name}"
 
 
 def read(path: Path) -> list[Piece]:
@@ -74,10 +79,22 @@ def read(path: Path) -> list[Piece]:
 
 
 def dumps(found: Iterable[Piece]) -> str:
-    """The record as JSON, a piece a line; of two of the same seed the later one counts."""
-    kept = {(COMPONENTS.index(one.component), one.backend, one.seed): one for one in found}
+    """The record as JSON, a piece a line; of two of the same seed the larger one counts, or the later of equals."""
+    order = sorted(found, key=lambda one: one.cells)
+    kept = {(COMPONENTS.index(one.component), one.backend, one.seed): one for one in order}
     lines = ",\n".join(json.dumps(asdict(kept[key])) for key in sorted(kept))
     return f'{{"pieces": [\n{lines}\n]}}\n'
+
+
+def keep(path: Path, found: Iterable[Piece]) -> None:
+    """Take pieces into the record, which may not be there yet; whoever ends it meanwhile leaves the old one.
+
+    Raises ConfigError if the file is not a record.
+    """
+    known = read(path) if path.exists() else []
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(dumps([*known, *found]), encoding="utf-8")
+    beside.replace(path)
 
 
 def table(found: Iterable[Piece]) -> str:
@@ -102,8 +119,6 @@ def _row(component: str, backend: str, mine: Sequence[Piece]) -> tuple[str, ...]
 
 if __name__ == "__main__":  # RECORD [RUN.jsonl ...]: take the runs into the record, and print the table
     place, *new = map(Path, sys.argv[1:])
-    known = read(place) if place.exists() else []
     for path in new:
-        known += pieces(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
-    place.write_text(dumps(known), encoding="utf-8")
+        keep(place, pieces(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()))
     print(table(read(place)), end="")

@@ -157,7 +157,12 @@ def test_strided_and_broadcast_views(cell: Cell, case: Case) -> None:
 @attn(
     "ATTN-INPUTS-INTACT",
     cases=partial(
-        cases, mask=("", "random", "none"), bias=("", "normal", "infinite"), causal=(False, True), scale=(None, 0.3)
+        cases,
+        sizes=WIDE,
+        mask=("random", "none", ""),
+        bias=("normal", "infinite", ""),
+        causal=(True, False),
+        scale=(0.3, None),
     ),
 )
 def test_inputs_are_never_written(cell: Cell, case: Case) -> None:

@@ -82,7 +82,7 @@ def test_chain_of_ids_after_pads(cell: Cell, case: Prompt) -> None:
     "MODEL-GENERATE-EOS",
     "MODEL-GENERATE-LENGTH",
     needs=("generate.eos", *CHAIN),
-    cases=partial(generation.chains, eos=(0, 1, 2, 3), pad=(None, 0, 2, 5), new=(7, 9), pads=("", "right")),
+    cases=partial(generation.chains, eos=(3, 0, 1, 2), pad=(None, 2, 0, 5), new=(7, 9), pads=("right", "")),
     effort=0.6,
 )
 def test_rows_end_one_by_one(cell: Cell, case: Prompt) -> None:
@@ -211,7 +211,12 @@ def test_last_logits_of_a_step(cell: Cell, case: Script) -> None:
     laws.follows(cell, case)
 
 
-@step("MODEL-REORDER", needs=("reorder",), cases=partial(scripts, ops=REORDERS), effort=0.4)
+@step(
+    "MODEL-REORDER",
+    needs=("reorder",),
+    cases=partial(scripts, ops=REORDERS, switches=(*CROSS, *SWITCHES), pads=("left", "right", "ragged", "")),
+    effort=0.4,
+)
 def test_reordered_rows(cell: Cell, case: Script) -> None:
     laws.follows(cell, case, "MODEL-REORDER")
 

@@ -47,6 +47,8 @@ MISUSE = {
     "known file not TOML": (("check", "numpy", "--known", "mine.py"), "known: mine.py cannot be read: "),
     "out in no folder": (("check", "numpy", "--out", "gone/run.jsonl"), "out: must be a file in a folder that exists"),
     "out is a folder": (("check", "numpy", "--out", "."), "out: must be a file in a folder that exists, got ."),
+    "mutants into no folder": (("mutants", "--out", "gone/x.json"), "out: must be a file in a folder that exists"),
+    "mutate into a folder": (("mutate", "cache", "--record", "."), "record: must be a file in a folder that exists"),
     "unknown option": (("check", "numpy", "--fast"), "No such option: --fast"),
     "no backend": (("check",), "Missing argument 'BACKEND...'"),
     "a word for a number": (("check", "numpy", "--seed", "x"), "Invalid value for '--seed': "),

@@ -12,6 +12,7 @@ from gaugeblock.conformance.memory import recall, remembering
 from gaugeblock.conformance.mutants import mutants
 from gaugeblock.conformance.mutants.matrix import Row, row
 from gaugeblock.spec.precision import FLOAT32, FLOAT64, Contract
+from gaugeblock.spec.reference.bounded import Bounded
 
 # those whose case, reference, diagnosis or law of several steps is of a kind of its own
 TRIED = ("MaskIgnored", "RMSNormOverRows", "RowsCutOff", "GeluForSilu", "ValuesAreNotReordered", "PositionsForgotten")
@@ -38,7 +39,7 @@ def test_nothing_is_kept_unless_it_is_asked_for() -> None:
     assert recall(lambda: next(numbers), "x") == 4
 
 
-X = np.arange(6.0).reshape(2, 3)
+X, LONG = np.arange(6.0).reshape(2, 3), np.arange(5000.0)
 DIFFERENT: list[tuple[Any, Any]] = [
     (0.0, -0.0),
     (1, True),
@@ -53,6 +54,10 @@ DIFFERENT: list[tuple[Any, Any]] = [
     ({"x": X, "y": -X}, {"x": -X, "y": X}),
     (Contract(FLOAT32), Contract(FLOAT64)),
     (Contract(FLOAT32), Contract(FLOAT32, exp=9.0)),
+    ((X, 1), (-X, 1)),
+    ([1], (1,)),
+    (Bounded(LONG, LONG), Bounded(LONG, LONG + (LONG == 2500))),  # numpy leaves the middle out where it prints them
+    ({"x": [LONG]}, {"x": [LONG + (LONG == 2500)]}),
 ]
 
 
@@ -60,6 +65,11 @@ DIFFERENT: list[tuple[Any, Any]] = [
 def test_what_differs_is_kept_apart(one: Any, other: Any) -> None:
     with remembering():
         assert [recall(object, one) is recall(object, x) for x in (one, other)] == [True, False]
+
+
+def test_what_nothing_is_known_by_is_refused() -> None:
+    with remembering(), pytest.raises(TypeError, match="nothing is known by object"):
+        recall(object, object())
 
 
 def test_equal_arrays_are_the_same() -> None:

@@ -49,6 +49,9 @@ def test_the_later_run_of_a_seed_counts(tmp_path: Path) -> None:
     path = tmp_path / "seeds.json"
     path.write_text(seeds.dumps([old, new]), encoding="utf-8")
     assert seeds.read(path) == [new]
+    smaller = seeds.Piece("cache", "mine", 7, 0, 9, {"float32": 0.5}, [], [])
+    seeds.keep(path, [smaller])
+    assert seeds.read(path) == [new] and [one.name for one in tmp_path.iterdir()] == ["seeds.json"]
     assert seeds.table([new]).splitlines()[-1] == "| cache | mine | 1 of 200 | 2 |  | 0.50 |  |  | 0 |"
 
 

@@ -11,7 +11,7 @@ from time import process_time
 from typing import Any
 
 from gaugeblock.conformance.checks import SUITE_IS_WRONG, Plan, registry, run
-from gaugeblock.conformance.memory import remember, remembering
+from gaugeblock.conformance.memory import remember
 from gaugeblock.conformance.mutants.ast_mutation import DEMOTED, SCALED, Mutation, mutations
 from gaugeblock.conformance.mutants.equivalent import excuse
 from gaugeblock.conformance.mutants.reach import Reach, Visit, reach
@@ -113,11 +113,13 @@ def sample(module: str, count: int | None, seed: int) -> list[Mutation]:
 def survey(trial: "Trial", chosen: Sequence[Mutation], *, jobs: int = 1) -> Iterator[Found]:
     """What becomes of each mutation of a file, as it comes."""
     if jobs <= 1:
-        with remembering():
-            yield from map(trial, chosen)
+        yield from map(trial, chosen)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _take, (trial,)) as pool:
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _take, (trial,))
+    try:
         yield from (done.result() for done in as_completed([pool.submit(_taken, mutation) for mutation in chosen]))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _take(trial: "Trial") -> None:

@@ -210,10 +210,13 @@ def _workers(jobs: int) -> Iterator[Callable[..., Iterator[Any]]]:
             yield lambda function, tasks: (function(*task) for task in tasks)
         return
     # spawned, not forked: frameworks that the parent has loaded hold locks and threads
-    with ProcessPoolExecutor(jobs, get_context("spawn"), remember) as pool:
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), remember)
+    try:
         yield lambda function, tasks: (
             done.result() for done in as_completed([pool.submit(function, *task) for task in tasks])
         )
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _row(name: str, work: Work) -> Row:

@@ -34,7 +34,8 @@ def _near_rows(d: Span, rng: Rng) -> Integers:
 
 def _shuffled(d: Span, rng: Rng) -> Integers:
     """Positions run against the columns: what goes by the one is not what goes by the other."""
-    return rng.permutation(d.T) + rng.integers(0, 9)
+    order = rng.permutation(d.T)
+    return (order[::-1] if np.all(np.diff(order) > 0) else order) + rng.integers(0, 9)
 
 
 def _by_rotary(name: str) -> Callable[[Span, Rng], Integers]:

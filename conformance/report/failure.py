@@ -11,9 +11,9 @@ from gaugeblock.spec.clause import clause, clauses
 INDENT = "      "
 
 
-def text(record: Record) -> str:
-    """The whole block for a cell that does not conform."""
-    return "\n".join([title(record), *(INDENT + line for line in details(record))])
+def text(record: Record, case: str = "smallest case") -> str:
+    """The whole block for a cell that does not conform; case is what to call the case that fails."""
+    return "\n".join([title(record), *(INDENT + line for line in details(record, case))])
 
 
 def title(record: Record) -> str:
@@ -27,7 +27,7 @@ def blamed(record: Record) -> str:
     return str((record.failure or {}).get("clause") or record.clauses[0])
 
 
-def details(record: Record) -> Iterator[str]:
+def details(record: Record, case: str = "smallest case") -> Iterator[str]:
     """The lines below the title."""
     failure = record.failure or {}
     if blamed(record) in clauses():
@@ -37,7 +37,7 @@ def details(record: Record) -> Iterator[str]:
     if record.reason or failure.get("problem"):
         yield _row("law" if record.outcome == "fail" else record.outcome, record.reason or failure["problem"])
     if failure.get("case"):
-        yield _row("smallest case", failure["case"])
+        yield _row(case, failure["case"])
     if "index" in failure:
         yield _row("element", _element(failure))
     for hint in failure.get("likely", ()):

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from gaugeblock.conformance.children import ONE_THREAD
+from gaugeblock.conformance.memory import remembering
 from gaugeblock.conformance.mutants.generic import TIMEOUT, Found, sample, survey, trials
 from gaugeblock.conformance.mutants.tally import Tally, table, tally, write
 from gaugeblock.conformance.records import writable
@@ -46,10 +47,11 @@ def report(request: Request, console: Console) -> int:
     tallies: list[Tally] = []
     for trial in trials(list(chosen), request.profile, request.timeout):
         mine = []
-        for one in survey(trial, chosen[trial.module], jobs=jobs):
-            mine.append(one)
-            if one.fate == "survives":
-                console.print(escape(f"{one.file}:{one.line}  {one.kind}\n{one.diff}\n"), highlight=False)
+        with remembering():
+            for one in survey(trial, chosen[trial.module], jobs=jobs):
+                mine.append(one)
+                if one.fate == "survives":
+                    console.print(escape(f"{one.file}:{one.line}  {one.kind}\n{one.diff}\n"), highlight=False)
         seconds = trial.reach.seconds + sum(one.seconds for one in mine)
         tallies.append(tally(trial.module, request.seed, mine, seconds))
         found += mine

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +10,13 @@ from rich.markup import escape
 
 from gaugeblock.conformance.children import ONE_THREAD
 from gaugeblock.conformance.hunt import Hunt, hunt
-from gaugeblock.conformance.records import writable
+from gaugeblock.conformance.records import WRONG, writable
 from gaugeblock.conformance.report.failure import text
-from gaugeblock.conformance.seeds import Piece, dumps, read, table
+from gaugeblock.conformance.seeds import Piece, keep, read, table
+from gaugeblock.spec.components import COMPONENTS
+from gaugeblock.spec.errors import ConfigError
+
+LEAST = ("float32", "bfloat16")  # that a record must hold
 
 
 @dataclass(frozen=True)
@@ -26,28 +29,40 @@ class Request:
     jobs: int | None = None
     record: Path | None = None
 
+    def checked(self) -> Hunt:
+        """The hunt, once it is known that it can run and be recorded.
+
+        Raises ConfigError, NotAvailable.
+        """
+        if self.record:
+            writable(self.record, "record")
+            if self.record.exists():
+                read(self.record)
+            if not set(self.hunt.only) <= set(COMPONENTS):
+                raise ConfigError(f"record: holds whole components, not {', '.join(self.hunt.only)}")
+            if self.hunt.dtypes and not set(LEAST) <= set(self.hunt.dtypes):
+                raise ConfigError(f"record: needs {' and '.join(LEAST)}, got {', '.join(self.hunt.dtypes)}")
+        return self.hunt.checked()
+
 
 def report(request: Request, console: Console) -> int:
-    """Hunt, and give the exit status: 0 iff everything conforms.
+    """Hunt, and give the exit status: 0 iff all conforms, 1 if something does not, 3 if something stays open.
 
     Raises ConfigError for what it does not know or a record that is none, NotAvailable for a backend that cannot run.
     """
     os.environ.update({name: os.environ.get(name, "1") for name in ONE_THREAD})  # for the processes to come
-    writable(request.record, "record")
-    chosen, found, failed = request.hunt.checked(), list[Piece](), False
-    old = read(request.record) if request.record and request.record.exists() else []
+    asked, found, outcomes = request.checked(), list[Piece](), set[str]()
     first = secrets.randbelow(10**9) if request.first is None else request.first
-    console.print(f"seeds {first} to {first + request.count - 1}", highlight=False)
-    for pieces, wrong in hunt(chosen, range(first, first + request.count), jobs=request.jobs or os.cpu_count() or 1):
-        for record in wrong:
-            console.print(escape(f"seed {pieces[0].seed}: {text(record)}\n"), highlight=False)
-        found, failed = [*found, *pieces], failed or bool(wrong)
-        _keep(request.record, [*old, *found])
-    console.print(table(found), highlight=False, markup=False, end="")
-    return 1 if failed else 0
-
-
-def _keep(record: Path | None, pieces: Sequence[Piece]) -> None:
-    """At once, so that nothing is lost where a hunt is ended."""
-    if record:
-        record.write_text(dumps(pieces), encoding="utf-8")
+    seeds = range(first, first + request.count)
+    console.print(f"seeds {seeds[0]} to {seeds[-1]}", highlight=False)
+    try:
+        for pieces, open_ in hunt(asked, seeds, jobs=request.jobs or os.cpu_count() or 1):
+            for record in open_:
+                console.print(escape(f"seed {pieces[0].seed}: {text(record, 'case')}\n"), highlight=False)
+            found += pieces
+            outcomes |= {record.outcome for record in open_}
+            if request.record:
+                keep(request.record, pieces)
+    finally:  # whoever ends it wants to know what was found
+        console.print(table(found), highlight=False, markup=False, end="")
+    return 1 if outcomes & set(WRONG) else 3 if outcomes or not found else 0

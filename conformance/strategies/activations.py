@@ -29,6 +29,7 @@ class ActivationCase(RankedCase):
     or a dense grid, whatever the sizes; at is read by the checks that single out an element.
     """
 
+    conventional: ClassVar[bool] = False
     shape_clause: ClassVar[str] = "ACT-SHAPES"
     dtype_clause: ClassVar[str] = "ACT-DTYPE"
     sizes: ClassVar[tuple[str, ...]] = ("function",)

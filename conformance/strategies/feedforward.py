@@ -60,6 +60,7 @@ class FeedForwardCase(RankedCase):
     x, w and bias name recipes; at is read by the checks that single out a row.
     """
 
+    conventional: ClassVar[bool] = False
     shape_clause: ClassVar[str] = "FFN-SHAPES"
     dtype_clause: ClassVar[str] = "FFN-DTYPE"
     sizes: ClassVar[tuple[str, ...]] = ("B", "T", "M", "F")
