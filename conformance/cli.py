@@ -99,6 +99,7 @@ def mutants(
     ] = None,
     first: Annotated[bool, typer.Option("--first", help="Leave a mutant alone once it is killed.")] = False,
     profile: Annotated[str, typer.Option(help="quick, default or thorough.")] = "default",
+    seed: Annotated[int | None, typer.Option(help="Draw these examples instead of the usual ones.")] = None,
     jobs: Jobs = None,
     shown: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="Show this record; run nothing.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the record there, as JSON.")] = None,
@@ -110,7 +111,7 @@ def mutants(
     """Run the known-bad implementations: which clause catches which."""
     from gaugeblock.conformance.report.mutants import Request, report
 
-    raise typer.Exit(report(Request(only or [], first, profile, jobs, shown, out, update), format, _console()))
+    raise typer.Exit(report(Request(only or [], first, profile, seed, jobs, shown, out, update), format, _console()))
 
 
 @app.command()

@@ -96,6 +96,7 @@ def matrix(
     *,
     dtypes: Iterable[str] = (),
     profile: str = "default",
+    seed: int | None = None,
     first: bool = False,
     jobs: int = 1,
     progress: Progress | None = None,
@@ -103,13 +104,14 @@ def matrix(
     """Run the checks of its component on every mutant.
 
     only are names of mutants, components, clauses (that a mutant is to be killed by) or numbers of the catalogue, all
-    if there are none; dtypes those to try instead of the ones in which a mutant shows. With first a mutant is left
-    alone once it is killed, the checks of the clauses that it names being tried first; a clause that comes off with
-    nothing is then tried on the mutants that name it. progress is called with each row as it comes, how many there
-    are so far and how many there will be; the rows come in the order of the registry.
+    if there are none; dtypes those to try instead of the ones in which a mutant shows; seed draws other examples than
+    the usual ones. With first a mutant is left alone once it is killed, the checks of the clauses that it names being
+    tried first; a clause that comes off with nothing is then tried on the mutants that name it. progress is called
+    with each row as it comes, how many there are so far and how many there will be; the rows come in the order of the
+    registry.
     Raises ConfigError for a word that names nothing.
     """
-    chosen, work = [m.name for m in selected(only)], Work(tuple(dtypes), profile, first)
+    chosen, work = [m.name for m in selected(only)], Work(tuple(dtypes), profile, seed, first)
     rows: dict[str, Row] = {}
     with _workers(jobs if len(chosen) > 1 else 1) as run_all:
         for row in run_all(_row, ((name, work) for name in chosen)):
@@ -118,7 +120,7 @@ def matrix(
                 progress(row, len(rows), len(chosen))
         if first:
             spared = idle(row for row in rows.values() if row.component in complete(rows.values()))
-            for name, kill in filter(None, run_all(_spared, ((clause, profile) for clause in spared))):
+            for name, kill in filter(None, run_all(_spared, ((clause, work) for clause in spared))):
                 rows[name] = replace(rows[name], kills=(*rows[name].kills, kill))
     return [rows[name] for name in chosen]
 
@@ -135,11 +137,17 @@ def selected(only: Iterable[str]) -> list[Mutant]:
     return [m for m in mutants().values() if not words or any(_named(m, word) for word in words)]
 
 
-def row(mutant: Mutant, dtypes: Sequence[str] = (), profile: str = "default", first: bool = False) -> Row:
+def row(
+    mutant: Mutant,
+    dtypes: Sequence[str] = (),
+    profile: str = "default",
+    seed: int | None = None,
+    first: bool = False,
+) -> Row:
     """Run every check of its component on a mutant, or those until the first kill."""
     start = perf_counter()
     cells = product(_checks(mutant), dtypes or mutant.dtypes)
-    found = kills(mutant, cells, profile)
+    found = kills(mutant, cells, profile, seed)
     return Row(
         mutant=mutant.name,
         component=mutant.component,
@@ -199,6 +207,7 @@ class Work:
 
     dtypes: tuple[str, ...]
     profile: str
+    seed: int | None
     first: bool
 
 
@@ -220,14 +229,14 @@ def _workers(jobs: int) -> Iterator[Callable[..., Iterator[Any]]]:
 
 
 def _row(name: str, work: Work) -> Row:
-    return row(mutants()[name], work.dtypes, work.profile, work.first)
+    return row(mutants()[name], work.dtypes, work.profile, work.seed, work.first)
 
 
-def _spared(clause: str, profile: str) -> tuple[str, Kill] | None:
+def _spared(clause: str, work: Work) -> tuple[str, Kill] | None:
     """A mutant that names the clause, and how the clause's own checks kill it."""
     for mutant in (m for m in mutants().values() if clause in m.killed_by):
         mine = [check for check in _checks(mutant) if clause in check.clauses]
-        for kill in kills(mutant, product(mine, mutant.dtypes), profile):
+        for kill in kills(mutant, product(mine, mutant.dtypes), work.profile, work.seed):
             if kill.clause == clause:
                 return mutant.name, kill
     return None

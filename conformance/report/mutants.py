@@ -27,13 +27,14 @@ EVERY = 30.0  # seconds between two writings of the record
 class Request:
     """What `gaugeblock mutants` was asked for.
 
-    shown is a record to show instead of running anything; out where to write one, which update brings up to date
-    instead of replacing it.
+    seed draws other examples than the usual ones, of which alone there are records; shown is a record to show instead
+    of running anything; out where to write one, which update brings up to date instead of replacing it.
     """
 
     only: Sequence[str] = ()
     first: bool = False
     profile: str = "default"
+    seed: int | None = None
     jobs: int | None = None
     shown: Path | None = None
     out: Path | None = None
@@ -47,6 +48,8 @@ def report(request: Request, form: str, console: Console) -> int:
     """
     if form not in FORMATS:
         raise ConfigError(f"mutants: format must be one of {', '.join(FORMATS)}, got {form!r}")
+    if request.out and request.seed is not None:
+        raise ConfigError(f"out: a record is of the usual examples, not of seed {request.seed}")
     writable(request.out, "out")
     old = read(request.out)[1] if request.out and request.update and request.out.exists() else []
 
@@ -83,6 +86,7 @@ def _run(request: Request, console: Console, keep: Callable[[Sequence[Row]], Non
         return matrix(
             request.only,
             profile=request.profile,
+            seed=request.seed,
             first=request.first,
             jobs=request.jobs or os.cpu_count() or 1,
             progress=advance,
