@@ -102,7 +102,7 @@ def test_causality_binds_self_attention(cell: Cell, case: Case) -> None:
 @block(
     "BLOCK-MASK",
     needs=("mask",),
-    cases=partial(cases, sizes=[*SQUARE, *SIZES], mask=(*HIDING, "queries", "none")),
+    cases=partial(cases, sizes=[*SQUARE, *SIZES], mask=("queries", *HIDING, "none"), cross=(True, False)),
     effort=0.7,
 )
 def test_mask_belongs_to_self_attention(cell: Cell, case: Case) -> None:

@@ -52,7 +52,7 @@ def test_appends_follow_one_another(cell: Cell, case: Case) -> None:
     "CACHE-APPEND",
     "CACHE-SHAPES",
     needs=("value_width",),
-    cases=partial(cases, ops=CHUNKS, sizes=WIDER_VALUES_FIRST),
+    cases=partial(cases, ops=CHUNKS, sizes=UNEVEN),
     effort=0.5,
 )
 def test_cached_values_of_another_width(cell: Cell, case: Case) -> None:

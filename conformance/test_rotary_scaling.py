@@ -107,7 +107,7 @@ def test_llama3_scaling(cell: Cell, case: Case) -> None:
 @rope(
     "ROPE-PARTIAL",
     needs=("rotary_dim", "scaling", "rotary_dim+scaling"),
-    cases=partial(cases, sizes=PARTIAL, scaling=("linear4", "ntk2", "yarn4", "llama3-64")),
+    cases=partial(cases, sizes=PARTIAL, scaling=("yarn4", "linear4", "ntk2", "llama3-64")),
 )
 def test_scaling_counts_the_rotated_components(cell: Cell, case: Case) -> None:
     cell.judge(case)

@@ -43,7 +43,7 @@ FINITE = ("normal", "magnitudes", "huge")
 # r2.0.0 = reorder, t2 = truncate to 2, f = fork and go on with the copy, s = go on with the other one, o = read.
 APPENDS = ("a1", "a3", "a2,o")
 CHUNKS = ("a1,a1", "a2,a1", "a1,a3,o", "a3,a1,a1", "a2,o,a2,o,a1")
-APART = ("a2@1,a1@0", "a3@0,o,a1@1,a1@1", "a1@1,a2@1,o,a3@0", "a2,a1@1,o,a1@0")
+APART = ("a3@0,o,a1@1,a1@1", "a2@1,a1@0", "a1@1,a2@1,o,a3@0", "a2,a1@1,o,a1@0")
 REORDERS = ("a2,r2.0.1", "a3,r1.0,a1", "a1,r2.1.0,o,r1.2.0,a2", "a2,r0.2.1,t1,a2")
 REPEATS = ("a2,r1.0.1", "a2,r0.0,o", "a3,r1.0.0,a1", "a3,r1,a1", "a1,r1.0,o,r0.1.0,a2,r2,a1")
 TRUNCATIONS = ("a3,t2", "a3,t1,a1", "a2,t0,a3,o", "a3,a1,t2,o,a2,t3,a1", "a2,t2,a1")
