@@ -84,7 +84,7 @@ def test_multi_head_attention(cell: Cell, case: Case) -> None:
     holds(cell, case)
 
 
-@mha("MHA-SCALE", cases=partial(cases, sizes=LONG, scale=(0.3, None, 1.0, -0.5)), effort=FEW)
+@mha("MHA-SCALE", cases=partial(cases, sizes=LONG, scale=(None, 0.3, 1.0, -0.5)), effort=0.3)
 def test_scale_of_the_scores(cell: Cell, case: Case) -> None:
     holds(cell, case, mixed="MHA-SCALE")
 
