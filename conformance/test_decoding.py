@@ -214,7 +214,7 @@ def test_last_logits_of_a_step(cell: Cell, case: Script) -> None:
 @step(
     "MODEL-REORDER",
     needs=("reorder",),
-    cases=partial(scripts, ops=REORDERS, switches=(*CROSS, *SWITCHES), pads=("left", "right", "ragged", "")),
+    cases=partial(scripts, ops=REORDERS, switches=(*CROSS[::-1], *SWITCHES), pads=("left", "right", "ragged", "")),
     effort=0.4,
 )
 def test_reordered_rows(cell: Cell, case: Script) -> None:
