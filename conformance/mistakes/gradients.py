@@ -21,6 +21,7 @@ from gaugeblock.spec.reference.bounded import Bounded, Real
 
 Found = Mapping[str, Bounded]
 CLOSE = 1e-5  # of the largest element: a hint is no verdict, and mistakes are larger
+NOISE = 1e-6  # of the largest of all gradients: what is left of one that cancels, such as that of a key bias
 
 
 def explained(case: Case, inputs: Inputs, dy: Numpy, got: Mapping[str, Numpy], right: Found) -> str:
@@ -71,7 +72,9 @@ def _varied(
 
 
 def _alike(one: Mapping[str, Real], other: Mapping[str, Real]) -> bool:
-    return all(bool(np.all(np.abs(g - other[n]) <= CLOSE * _size(g, other[n]))) for n, g in one.items())
+    sizes = {name: _size(g, other[name]) for name, g in one.items()}
+    noise = NOISE * max(sizes.values(), default=0.0)
+    return all(bool(np.all(np.abs(g - other[n]) <= max(CLOSE * sizes[n], noise))) for n, g in one.items())
 
 
 def _size(a: Real, b: Real) -> float:

@@ -29,15 +29,15 @@ class TiedTableAsTheEmbeddingOnly(Taped):
 class TiedTableAsTheHeadOnly(Taped):
     """A tied table has the gradient of the head alone."""
 
-    tied = False
+    tied: Array | None = None
 
     def _head(self, x: Array, model: Model) -> Array:
-        self.tied = model.config.tied
+        self.tied = model.weights["decoder.embedding.weight"] if model.config.tied else None
         return super()._head(x, model)
 
     def _readers(self, table: Array, positions: Array, dy: Array) -> Array:
         total = super()._readers(table, positions, dy)
-        return np.zeros_like(total) if self.tied else total
+        return np.zeros_like(total) if table is self.tied else total
 
 
 @mutant(killed_by=("MODEL-GRADIENT-TIED", "MODEL-GRADIENT"))
