@@ -34,3 +34,9 @@ def gauge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         return Said(int(end.value.code or 0), out, err)
 
     return call
+
+
+@pytest.fixture
+def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test adds to the places of modules is gone after it."""
+    monkeypatch.setattr(sys, "path", list(sys.path))

@@ -1,7 +1,6 @@
 """A backend must fit the interface, and what it declares must have a meaning: one clear refusal for each other one."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,7 @@ from bringing import CANONICAL, attending, declaring, written
 from gaugeblock.conformance.load import load
 from gaugeblock.spec.errors import ConfigError
 
-
-@pytest.fixture(autouse=True)
-def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
+pytestmark = pytest.mark.usefixtures("own_path")
 
 
 REFUSED = {

@@ -17,10 +17,7 @@ from gaugeblock.spec.attention import Attention
 from gaugeblock.spec.errors import ConfigError, NotAvailable
 from gaugeblock.spec.precision import Level
 
-
-@pytest.fixture(autouse=True)
-def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
+pytestmark = pytest.mark.usefixtures("own_path")
 
 
 def test_the_installed_backends_are_known_by_name() -> None:
