@@ -72,32 +72,72 @@ def first_order(steps: Sequence[Step], given: Known, contract: Contract) -> Boun
     Source: Higham 2002, section 3.8 (linearized backward error of a composition).
     """
     known = run(steps, given)
-    last = steps[-1]
+    last, slopes = steps[-1], all_slopes(steps, known)
     value = np.asarray(known[last.name])
     err = local(last, known, contract, last=True).err
     own = local(last, known, EXACT, last=True).err
-    for n, step in enumerate(steps[:-1]):
+    for step in steps[:-1]:
         b = local(step, known, contract).err + local(step, known, EXACT).err
-        err = err + carried(steps, n, known, b)
+        if step.name in slopes:
+            err = err + carried(slopes[step.name], np.broadcast_to(b, np.shape(known[step.name]))).reshape(value.shape)
     err = SECOND_ORDER * (err + own)
     small = err <= LINEAR * np.max(np.abs(value), initial=0.0)
     return Bounded(value, np.where(small | (err == 0), err, np.inf))
 
 
-def carried(steps: Sequence[Step], at: int, known: Known, b: Real) -> Real:
-    """How far errors b of one step move the last step: sum over its elements of |d last / d element| b."""
-    total = np.zeros_like(np.asarray(known[steps[-1].name]))
-    wide = np.broadcast_to(b, np.shape(known[steps[at].name]))
-    if not np.all(np.isfinite(wide)):
-        return np.full_like(total, np.inf)
-    if not wide.size:
-        return total
-    rows = wide.shape[0] if all(step.rows for step in steps[at:]) else 1
-    by_row = wide.reshape(rows, -1)
-    for chunk in _chunks(np.flatnonzero(np.any(by_row, axis=0)), total.size):
-        slopes = np.abs(derivative(steps, at, known, chunk, rows)).reshape(len(chunk), rows, -1)
-        total = total + np.einsum("rn,nrm->rm", by_row[:, chunk], slopes).reshape(total.shape)
-    return total
+def carried(slopes: Real, b: Real) -> Real:
+    """How far errors b of one step move the last step: sum over its elements of |d last / d element| b.
+
+    slopes (R, m, s) as all_slopes gives them, b of R * s elements -> (R, m).
+    """
+    if not np.all(np.isfinite(b)):
+        return np.full(slopes.shape[:2], np.inf)
+    moved: Real = np.einsum("rms,rs->rm", np.abs(slopes), b.reshape(len(slopes), -1))
+    return moved
+
+
+def all_slopes(steps: Sequence[Step], known: Known) -> dict[str, Real]:
+    """The derivative of the last step by every step that it depends on, by the chain rule from the last one back.
+
+    A step of s elements and a last step of m have slopes (1, m, s); as long as no row of the batch depends on another
+    only those within a row, and with R rows of s elements slopes are (R, m, s). A step without elements has none.
+    """
+    position = {step.name: n for n, step in enumerate(steps)}
+    end = np.asarray(known[steps[-1].name])
+    if not end.size:
+        return {}
+    slopes: dict[str, Real] = {steps[-1].name: np.eye(end[0].size)[None].repeat(len(end), axis=0)}
+    for step in reversed(steps):
+        for read in dict.fromkeys(step.reads) if step.name in slopes else ():
+            if read in position and np.size(known[read]):
+                one = _by(slopes[step.name], step, steps[position[read]], known)
+                slopes[read] = _added(slopes[read], one) if read in slopes else one
+    return slopes
+
+
+def _by(slopes: Real, step: Step, read: Step, known: Known) -> Real:
+    """The slopes of a step that another one reads, as far as they come by way of that one."""
+    rows = len(slopes)
+    if not (step.rows and np.shape(known[read.name])[:1] == np.shape(known[step.name])[:1] == (rows,)):
+        slopes, rows = _whole(slopes), 1
+    elements = np.arange(np.size(known[read.name]) // rows)
+    chunks = _chunks(elements, np.size(known[step.name]))
+    inner = np.concatenate([derivative((read, step), 0, known, chunk, rows) for chunk in chunks])
+    product: Real = slopes @ np.moveaxis(inner.reshape(len(elements), rows, -1), 0, -1)
+    return product
+
+
+def _whole(slopes: Real) -> Real:
+    """Slopes within rows as slopes of everything: (R, m, s) -> (1, R * m, R * s), zero from row to row."""
+    rows, m, s = slopes.shape
+    whole = np.zeros((rows, m, rows, s))
+    whole[np.arange(rows), :, np.arange(rows)] = slopes
+    return whole.reshape(1, rows * m, rows * s)
+
+
+def _added(one: Real, other: Real) -> Real:
+    alike = len(one) == len(other)
+    return one + other if alike else _whole(one) + _whole(other)
 
 
 def derivative(steps: Sequence[Step], at: int, known: Known, elements: Any, rows: int = 1) -> Real:
