@@ -73,6 +73,14 @@ FORWARD: dict[str, tuple[Given, Callable[[Given], Results]]] = {
 }
 BACKWARD: dict[str, tuple[Given, Callable[[Given], Results]]] = {
     "layer_norm": (BACK, lambda g: normalization_back.layer_norm(g["x"], W, BIAS, g["dy"], eps=1e-5)),
+    "layer_norm of samples": (
+        BACK,
+        lambda g: normalization_back.layer_norm(g["x"], W, BIAS, g["dy"], eps=1e-5, conventions=SAMPLE),
+    ),
+    "layer_norm with large eps": (
+        BACK,
+        lambda g: normalization_back.layer_norm(g["x"], W, None, g["dy"], eps=1.0, conventions=SAMPLE),
+    ),
     "rms_norm": (BACK, lambda g: normalization_back.rms_norm(g["x"], W, g["dy"], eps=1e-5)),
     **{
         f"feed_forward {kind}": (

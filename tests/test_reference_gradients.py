@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gaugeblock.spec.config import RotaryConfig, YaRN
+from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import EXACT, FLOAT32, Contract
 from gaugeblock.spec.reference import formulas
 from gaugeblock.spec.reference.bounded import Bounded, Real
@@ -16,6 +17,7 @@ from gaugeblock.spec.reference.gradients import feedforward, normalization, posi
 
 H = 1e-100
 Arrays = Mapping[str, Any]
+SAMPLE = Conventions(layer_norm_form="sample_eps_outside")
 STATED = {"layer": (1e-5, 0.5), "rms": (0.0, 1e-5, 0.5)}
 
 
@@ -84,6 +86,31 @@ def test_norms(kind: Any, affine: bool) -> None:
             found = normalization.rms_norm(arrays["x"], weight, dy, eps=eps)
         given = {name: arrays[name] for name in ("x", *(("weight", "bias") if affine else ()))}
         agree(value, {**given} if kind == "layer" else {n: a for n, a in given.items() if n != "bias"}, found, dy)
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-5, 0.5])
+def test_layer_norm_of_samples(eps: float) -> None:
+    arrays = {"x": 3 + normal(2, 3, 7), "weight": normal(7), "bias": normal(7, seed=2)}
+    dy = normal(2, 3, 7, seed=5)
+
+    def value(x: Any, weight: Any, bias: Any) -> Any:
+        d = x - np.mean(x, axis=-1, keepdims=True)
+        return d / (np.sqrt(np.sum(d * d, axis=-1, keepdims=True) / 6) + eps) * weight + bias
+
+    found = normalization.layer_norm(**arrays, dy=dy, eps=eps, conventions=SAMPLE)
+    agree(value, arrays, found, dy)
+
+
+def test_nothing_is_promised_where_a_sample_has_no_deviation() -> None:
+    given: dict[str, Any] = {"eps": 1e-5, "conventions": SAMPLE, "contract": Contract(FLOAT32)}
+    constant = normalization.layer_norm(np.ones((2, 4)), np.ones(4), None, normal(2, 4), **given)
+    assert np.all(np.isinf(constant["x"].err)) and np.all(np.isfinite(constant["weight"].err))
+    alone = normalization.layer_norm(np.ones((2, 1)), np.ones(1), np.ones(1), normal(2, 1), **given)
+    assert {name: bool(getattr(g, "free", False)) for name, g in alone.items()} == {
+        "x": True,
+        "weight": True,
+        "bias": False,
+    }
 
 
 @pytest.mark.parametrize("kind", ["relu", "gelu", "gelu_tanh", "silu"])

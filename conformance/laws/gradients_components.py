@@ -14,7 +14,6 @@ from gaugeblock.conformance.laws.gradients import (
     gradients,
     judged,
     orthogonal,
-    right,
     vanishes,
 )
 from gaugeblock.conformance.strategies.activations import ActivationCase
@@ -65,13 +64,12 @@ def jacobian(cell: Cell, case: AttentionCase) -> None:
 
 
 def layer_norm(cell: Cell, case: LayerNormCase) -> Reference:
-    """The gradients of x, weight and bias; nothing is said of the sample deviation, where that is declared."""
-    sample = cell.backend.conventions.layer_norm_form != "population"
+    """The gradients of x, weight and bias."""
 
     def found(inputs: Inputs, dy: Numpy, contract: Contract) -> Found:
+        given: dict[str, Any] = {"contract": contract, "conventions": cell.backend.conventions}
         weight, bias = inputs.get("weight"), inputs.get("bias")
-        made = normalization.layer_norm(inputs["x"], weight, bias, dy, eps=case.eps, contract=contract)
-        return {name: _unsaid(g) if sample and name != "bias" else g for name, g in made.items()}
+        return normalization.layer_norm(inputs["x"], weight, bias, dy, eps=case.eps, **given)
 
     return found
 
@@ -87,13 +85,10 @@ def rms_norm(cell: Cell, case: RMSNormCase) -> Reference:
 
 
 def keeps_directions_out(cell: Cell, case: NormCase) -> None:
-    """Each row of dx is orthogonal to what the norm takes away; nothing is said of a sample deviation."""
+    """Each row of dx is orthogonal to what the norm takes away."""
     centres = isinstance(case, LayerNormCase)
     reference = layer_norm(cell, case) if isinstance(case, LayerNormCase) else rms_norm(cell, case)  # type: ignore[arg-type]
-    if centres and cell.backend.conventions.layer_norm_form != "population":
-        right(cell, case, reference)
-    else:
-        orthogonal(cell, case, reference, centres=centres)
+    orthogonal(cell, case, reference, centres=centres)
 
 
 def activation(case: ActivationCase) -> Reference:
@@ -134,7 +129,3 @@ def learned_positions(case: LookupCase) -> Reference:
         return {"table": positions.learned_positions((case.N, case.M), inputs["positions"], dy, contract)}
 
     return found
-
-
-def _unsaid(g: Any) -> Any:
-    return type(g)(g.value, np.full(g.err.shape, np.inf))

@@ -107,8 +107,11 @@ class HandwrittenNorms(Handwritten):
             centred = wide - self._mean(wide)
             r = self._inverse_deviation(self._variance(wide, centred), eps)
             h = self._weighted(dy, weight)
-            dx = self._input_back(h - self._mean_back(h), centred * r, r)
-            return [(x, dx), (weight, self._over_rows(dy * centred * r)), (bias, self._over_rows(dy))]
+            return [
+                (x, self._row_back(h, centred, r)),
+                (weight, self._over_rows(dy * centred * r)),
+                (bias, self._over_rows(dy)),
+            ]
 
         self._back = back  # type: ignore[method-assign]
         return super().layer_norm(x, weight, bias, eps=eps)
@@ -125,6 +128,10 @@ class HandwrittenNorms(Handwritten):
 
     def _weighted(self, dy: Array, weight: Array | None) -> Array:
         return dy if weight is None else dy * upcast(weight)
+
+    def _row_back(self, h: Array, centred: Array, r: Array) -> Array:
+        """The gradient of a row of LayerNorm."""
+        return self._input_back(h - self._mean_back(h), centred * r, r)
 
     def _mean_back(self, h: Array) -> Array:
         return np.asarray(np.mean(h, axis=-1, keepdims=True))

@@ -7,6 +7,8 @@ import numpy as np
 from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.mutants import mutant
 from gaugeblock.conformance.mutants.handwritten import HandwrittenNorms
+from gaugeblock.conformance.unusual.normalization import SampleDeviationDeclared
+from gaugeblock.conformance.unusual.normalization_gradients import SampleDeviationBackward
 
 BOTH = ("float32", "float64")
 
@@ -103,3 +105,25 @@ class EpsMissingBackward(OtherEpsBackward):
 
     def _inverse_deviation(self, variance: Array, eps: float) -> Array:
         return super()._inverse_deviation(variance, 0.0 if self.backwards else eps)
+
+
+@mutant(killed_by=("LN-GRADIENT-ORTHOGONAL", "LN-GRADIENT"), dtypes=BOTH)
+class PopulationBackwardOfSamples(SampleDeviationDeclared, HandwrittenNorms):
+    """The sample deviation plus eps, which is declared, has the backward pass of the population form."""
+
+
+@mutant(killed_by=("LN-GRADIENT",), dtypes=BOTH)
+class DeviationWithEpsBackward(SampleDeviationBackward):
+    """The backward pass of a declared sample deviation divides by the deviation plus eps throughout."""
+
+    def _row_back(self, h: Array, centred: Array, r: Array) -> Array:
+        b = r * r * r * self._pulled(h * centred)
+        return np.asarray(r * (h - self._mean_back(h)) - b * centred)
+
+
+@mutant(killed_by=("LN-GRADIENT-ORTHOGONAL", "LN-GRADIENT"), dtypes=BOTH)
+class BesselForgottenBackward(SampleDeviationBackward):
+    """The backward pass of a declared sample deviation divides by the width, not by the width less one."""
+
+    def _pulled(self, terms: Array) -> Array:
+        return np.asarray(np.mean(terms, axis=-1, keepdims=True))

@@ -162,14 +162,24 @@ def inverse_root(square: Bounded, eps: float, contract: Contract) -> Bounded:
     """
     small = held(eps, contract)
     total = Arithmetic(contract).add(square, small)
-    return _inverse(total, _floor(small, contract.acc), 0.5, contract)
+    return reciprocal(total, _floor(small, contract.acc), 0.5, contract)
 
 
 def inverse_deviation(square: Bounded, eps: float, M: int, contract: Contract) -> Bounded:
     """1 / (sqrt(M / (M - 1) variance) + eps), for layer_norm_form="sample_eps_outside".
 
-    The root of a value in [v - E, v + E] lies between the roots of both ends, of which the lower is at least zero.
     square (..., 1) -> (..., 1). Clauses: LN-EPS-INSIDE, LN-POPULATION.
+    """
+    small = held(eps, contract)
+    total = Arithmetic(contract).add(sample_deviation(square, M, contract), small)
+    return reciprocal(total, _floor(small, contract.acc), 1.0, contract)
+
+
+def sample_deviation(square: Bounded, M: int, contract: Contract) -> Bounded:
+    """sqrt(M / (M - 1) variance); of a row of one, which has none, the root of the variance.
+
+    The root of a value in [v - E, v + E] lies between the roots of both ends, of which the lower is at least zero.
+    square (..., 1) -> (..., 1). Clauses: LN-POPULATION.
     """
     acc = contract.acc
     bessel = M / max(M - 1, 1)
@@ -179,10 +189,7 @@ def inverse_deviation(square: Bounded, eps: float, M: int, contract: Contract) -
         below = np.where(v > 0, np.minimum(v, E) / np.where(v > 0, root + low, 1.0), 0.0)
         above = np.where(E > 0, E / np.where(E > 0, np.sqrt(v + E) + root, 1.0), 0.0)
     err = np.where(np.isfinite(E), np.maximum(above, below), np.inf)
-    err = err + np.where(v > 0, contract.rsqrt * acc.u * (root + err), 0.0)
-    small = held(eps, contract)
-    total = Arithmetic(contract).add(Bounded(root, err), small)
-    return _inverse(total, _floor(small, acc), 1.0, contract)
+    return Bounded(root, err + np.where(v > 0, contract.rsqrt * acc.u * (root + err), 0.0))
 
 
 def held(eps: float, contract: Contract) -> Bounded:
@@ -193,7 +200,7 @@ def held(eps: float, contract: Contract) -> Bounded:
     return Bounded(value, err)
 
 
-def _inverse(x: Bounded, floor: Real, power: float, contract: Contract) -> Bounded:
+def reciprocal(x: Bounded, floor: Real, power: float, contract: Contract) -> Bounded:
     """x to the power -1/2 or -1, where what is computed for x lies in [max(x - err, floor), x + err].
 
     Both ends are evaluated: the upper end alone bounds too little where err is as large as x, and where floor is 0

@@ -77,8 +77,8 @@ def first_order(steps: Sequence[Step], given: Known, contract: Contract) -> Boun
     err = local(last, known, contract, last=True).err
     own = local(last, known, EXACT, last=True).err
     for step in steps[:-1]:
-        b = local(step, known, contract).err + local(step, known, EXACT).err
         if step.name in slopes:
+            b = local(step, known, contract).err + local(step, known, EXACT).err
             err = err + carried(slopes[step.name], np.broadcast_to(b, np.shape(known[step.name]))).reshape(value.shape)
     err = SECOND_ORDER * (err + own)
     small = err <= LINEAR * np.max(np.abs(value), initial=0.0)

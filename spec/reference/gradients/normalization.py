@@ -2,7 +2,8 @@
 
 Admitted beside what the forward pass may do: sums over the row of h x̂, or of h x from which mean(x) times the sum of h
 is taken; the result as r h + b x + c with factors b and c for the row; the cube of the reciprocal root from its square,
-from the mean square or by division; sums over the rows in any order.
+from the mean square or by division; sums over the rows in any order. Of a deviation to which eps is added the
+reciprocal stands beside that of the sum, with M / (M - 1) or its parts multiplied or divided by.
 """
 
 import numpy as np
@@ -12,8 +13,17 @@ from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.normalization import dims, options
 from gaugeblock.spec.precision import EXACT, Contract, Format
 from gaugeblock.spec.reference.arithmetic import Arithmetic, exact
-from gaugeblock.spec.reference.bounded import Bits, Bounded, Real, Uncertain, compound, given, rounded, ulps
-from gaugeblock.spec.reference.normalization import average, deviations, inverse_root, mean_square, variance
+from gaugeblock.spec.reference.bounded import Bits, Bounded, Expected, Real, Uncertain, compound, given, rounded, ulps
+from gaugeblock.spec.reference.normalization import (
+    average,
+    deviations,
+    inverse_deviation,
+    inverse_root,
+    mean_square,
+    reciprocal,
+    sample_deviation,
+    variance,
+)
 
 ROUNDINGS = 12  # beside the M of a sum: 1/M, the cube of the root, the products and sums of r h + b x + c
 
@@ -26,27 +36,35 @@ def layer_norm(
     *,
     eps: float,
     contract: Contract = EXACT,
+    conventions: Conventions = Conventions(),
 ) -> dict[str, Bounded]:
     """The gradients of x, and of weight and bias where they are given, for the cotangent dy of the result.
 
         h = dy w,   dx = r (h - mean(h) - x̂ mean(h x̂)),   dweight = sum dy x̂,   dbias = sum dy
 
     r is the reciprocal root, x̂ the normalized row; the last two sums run over all rows.
-    x, dy (..., M), weight, bias (M,) or None -> values and errors in the shapes of the inputs. For the canonical
-    layer_norm_form. Raises ShapeError, ConfigError. Clauses: LN-GRADIENT, LN-GRADIENT-ORTHOGONAL.
+    x, dy (..., M), weight, bias (M,) or None -> values and errors in the shapes of the inputs.
+    Under layer_norm_form="sample_eps_outside" r = 1 / (s + eps) with the sample deviation s, the last term of dx is
+    x̂ sum(h x̂) / (M - 1) (s + eps) / s, and of rows of width 1 only dbias is not free.
+    Raises ShapeError, ConfigError. Clauses: LN-GRADIENT, LN-GRADIENT-ORTHOGONAL.
     Source: Ba et al. 2016, eq. 4, differentiated.
     """
-    dims(np.shape(x), *(None if a is None else np.shape(a) for a in (weight, bias)), method="layer_norm")
+    M = dims(np.shape(x), *(None if a is None else np.shape(a) for a in (weight, bias)), method="layer_norm").M
     options(eps, method="layer_norm")
     acc = contract.acc
     row, g = given(x, acc), given(dy, acc)
     mean = average(row, acc)
-    r = inverse_root(variance(row, mean, acc), eps, contract)
-    d = deviations(row, mean, acc)
+    spread, d = variance(row, mean, acc), deviations(row, mean, acc)
+    population = conventions.layer_norm_form == "population"
+    r = inverse_root(spread, eps, contract) if population else inverse_deviation(spread, eps, M, contract)
+    steep = r if population else _steepness(spread, M, contract)
     h = g if weight is None else Arithmetic(contract).mul(g, given(weight, acc))
-    found = {"x": _input(h, d, np.abs(row.value) + row.err + np.abs(mean.value) + mean.err, r, contract, centred=True)}
+    size = np.abs(row.value) + row.err + np.abs(mean.value) + mean.err
+    found = {"x": _input(h, d, size, r, steep, contract, centred=True)}
     if weight is not None:
         found["weight"] = _over_rows(g, _normal(d, r, contract), contract)
+    if M == 1 and not population:
+        found = {name: Expected(made.value, made.err, free=np.ones((), bool)) for name, made in found.items()}
     if bias is not None:
         found["bias"] = _over_rows(g, exact(np.ones(row.value.shape)), contract)
     return found
@@ -75,45 +93,58 @@ def rms_norm(
     row, g = given(x, acc), given(dy, acc)
     r = inverse_root(mean_square(row, acc), eps, contract)
     if weight is None:
-        return {"x": _input(g, row, np.abs(row.value) + row.err, r, contract, centred=False)}
+        return {"x": _input(g, row, np.abs(row.value) + row.err, r, r, contract, centred=False)}
     w = given(weight, acc)
     h = a.mul(g, a.add(exact(1.0), w) if conventions.rms_weight == "1+w" else w)
-    found = {"x": _input(h, row, np.abs(row.value) + row.err, r, contract, centred=False)}
+    found = {"x": _input(h, row, np.abs(row.value) + row.err, r, r, contract, centred=False)}
     return {**found, "weight": _over_rows(g, _normal(row, r, contract), contract)}
 
 
-def _input(h: Bounded, d: Bounded, size: Real, r: Bounded, contract: Contract, *, centred: bool) -> Bounded:
-    """dx = r (h - mean(h)) - b d,   b = r³ mean(h d), where a norm that does not centre has no mean(h).
+def _steepness(square: Bounded, M: int, contract: Contract) -> Bounded:
+    """M / (M - 1) over the sample deviation: what the mean of h d is multiplied by. (..., 1) -> (..., 1)."""
+    bessel = M / max(M - 1, 1)
+    one = reciprocal(sample_deviation(square, M, contract), np.zeros(()), 1.0, contract)
+    with np.errstate(invalid="ignore"):  # a constant row is steeper than any number
+        return Bounded(bessel * one.value, bessel * (one.err + ulps(2, contract.acc.u) * (one.value + one.err)))
 
-        |b computed - b| <= r³ (mean(err_h |d| + |h| err_d) + ((1 + u)^n (1 + rho)³ - 1) mean(|h| size)),   n = M + 12
 
-    size is |d| before it cancels, |x| + |mean|: what the sums lose where they run over h x. rho is the relative error
-    of r; it stands for that of the root's argument as well, since t = r^-2.
-    h, d, size (..., M), r (..., 1) -> (..., M).
+def _input(
+    h: Bounded, d: Bounded, size: Real, r: Bounded, steep: Bounded, contract: Contract, *, centred: bool
+) -> Bounded:
+    """dx = r (h - mean(h)) - b d,   b = r² steep mean(h d), where a norm that does not centre has no mean(h).
+
+        |b computed - b| <= r² steep (mean(err_h |d| + |h| err_d) + ((1 + u)^n (1 + rho)³ - 1) mean(|h| size))
+
+    n = M + 12; size is |d| before it cancels, |x| + |mean|: what the sums lose where they run over h x. steep is r, but
+    where eps is added to a deviation. rho is the relative error of r, and of steep; it stands for that of the root's
+    argument as well, since t = r^-2.
+    h, d, size (..., M), r and steep (..., 1) -> (..., M).
     """
     acc, M = contract.acc, h.value.shape[-1]
     most = np.abs(h.value) + h.err
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         rho = r.err / r.value
-        root, cube = compound(rho, ulps(M + ROUNDINGS, acc.u)), _cube(rho, M, contract)
+        root, cube = compound(rho, ulps(M + ROUNDINGS, acc.u)), _cube(rho, steep, M, contract)
         mean_h = _mean(h.value) if centred else np.zeros(r.value.shape)
         size_h = _mean(most) if centred else np.zeros(r.value.shape)
-        b = r.value**3 * _mean(h.value * d.value)
-        off_b = r.value**3 * (_mean(h.err * np.abs(d.value) + most * d.err) * (1 + cube) + cube * _mean(most * size))
+        pull = r.value**2 * steep.value
+        b = pull * _mean(h.value * d.value)
+        off_b = pull * (_mean(h.err * np.abs(d.value) + most * d.err) * (1 + cube) + cube * _mean(most * size))
         off_h = h.err + (_mean(h.err) if centred else 0.0)
         err = r.value * (off_h * (1 + root) + root * (most + size_h))
         err = err + np.abs(d.value) * off_b + (np.abs(b) + off_b) * (d.err + ulps(4, acc.u) * size)
         value = r.value * (h.value - mean_h) - b * d.value
-        err = np.where(_some(most), err + _lost(most, size, r.value, acc), 0.0)
+        err = np.where(_some(most), err + _lost(most, size, np.maximum(r.value, steep.value), acc), 0.0)
     known = np.isfinite(value) & np.isfinite(err) & (np.sum(most * size, axis=-1, keepdims=True) <= acc.max)
-    known = known & _is_in_range(r, contract, 3)
+    known = known & _is_in_range(r, contract, 3) & _is_in_range(steep, contract, 3)
     value = np.where(np.isfinite(value), value, 0.0)
     return Bounded(value, rounded(value, np.where(known, err, np.inf), contract.io))
 
 
-def _cube(rho: Real, M: int, contract: Contract) -> Real:
-    """The relative error of r³ and of a sum over the row: r three times, or r and twice the root of its argument."""
-    return np.asarray(compound(rho, rho, rho, ulps(M + ROUNDINGS + 2 * contract.rsqrt, contract.acc.u)))
+def _cube(rho: Real, steep: Bounded, M: int, contract: Contract) -> Real:
+    """The relative error of r² steep and of a sum over the row: r three times, or r and twice its argument's root."""
+    roundings = ulps(M + ROUNDINGS + 2 * contract.rsqrt, contract.acc.u)
+    return np.asarray(compound(rho, rho, steep.err / steep.value, roundings))
 
 
 def _lost(h: Real, size: Real, r: Real, acc: Format) -> Real:
