@@ -140,7 +140,7 @@ class OutsideIsNan(NumpyBackend):
 
     def learned_positions(self, table: Array, positions: Array) -> Array:
         outside = (positions < 0) | (positions >= len(table))
-        rows = table[np.where(outside, 0, positions)]
+        rows = super().learned_positions(table, np.where(outside, 0, positions))
         return np.where(outside[..., None], np.asarray(np.nan, table.dtype), rows)
 
 
@@ -151,7 +151,7 @@ class OutsideIsNearest(NumpyBackend):
     conventions = Conventions(out_of_range="clamps")
 
     def learned_positions(self, table: Array, positions: Array) -> Array:
-        return np.asarray(table[np.clip(positions, 0, len(table) - 1)])
+        return super().learned_positions(table, np.clip(positions, 0, len(table) - 1))
 
 
 @correct

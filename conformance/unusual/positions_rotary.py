@@ -26,9 +26,11 @@ class InFloat32(NumpyBackend):
         self.wide = np.float64 if x.dtype == np.float64 else np.float32
         return super().rotate(x, positions, **options)
 
+    def _exponents(self, d: Dims) -> Array:
+        return np.asarray(np.arange(0, d.R, 2).astype(self.wide) / self.wide(d.R))
+
     def _frequencies(self, d: Dims, base: float) -> Array:
-        exponents = np.arange(0, d.R, 2).astype(self.wide) / self.wide(d.R)
-        powers: Array = self.wide(1) / self.wide(base) ** exponents
+        powers: Array = self.wide(1) / self.wide(base) ** self._exponents(d)
         return powers
 
     def _angles(self, positions: Array, frequencies: Array) -> Array:
@@ -58,8 +60,7 @@ class ExponentialsOfTwo(InFloat32):
     """Frequencies are powers of two with float32 exponents."""
 
     def _frequencies(self, d: Dims, base: float) -> Array:
-        exponents = np.arange(0, d.R, 2).astype(self.wide) / self.wide(d.R)
-        return np.asarray(np.exp2(-exponents * np.log2(self.wide(base))))
+        return np.asarray(np.exp2(-self._exponents(d) * np.log2(self.wide(base))))
 
 
 @correct
@@ -230,6 +231,11 @@ class ProportionalDeclared(NumpyBackend):
         if isinstance(scaling, NTK) and d.D > 2:
             return self._frequencies(d, base * scaling.alpha ** (d.D / (d.D - 2)))
         return super()._scaled(w, d, base, scaling)
+
+
+@correct
+class ProportionalInFloat32(ProportionalDeclared, PowersInFloat32):
+    """The same with angles in float32, and reciprocals of float32 powers."""
 
 
 @correct
