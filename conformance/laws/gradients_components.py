@@ -10,6 +10,7 @@ from gaugeblock.conformance.laws.attention import visible
 from gaugeblock.conformance.laws.gradients import (
     Found,
     Reference,
+    backward_contract,
     cotangent,
     gradients,
     judged,
@@ -54,7 +55,7 @@ def jacobian(cell: Cell, case: AttentionCase) -> None:
     dy = cotangent(cell, case, inputs, "one")
     got = gradients(cell, case, inputs, dy)["bias"]
     reference = attention(cell, case)
-    expected, own = (reference(inputs, dy, contract)["bias"] for contract in (cell.contract(), EXACT))
+    expected, own = (reference(inputs, dy, way)["bias"] for way in (backward_contract(cell), EXACT))
     if cell.dtype not in HALF:
         sums = np.sum(got.astype(np.float64), axis=-1)
         vanishes(

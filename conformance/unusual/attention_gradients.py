@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gaugeblock.backends.numpy.arrays import Array
+from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
 from gaugeblock.conformance.mutants.handwritten import HandwrittenAttention
 from gaugeblock.conformance.unusual import BACKWARD, correct
 from gaugeblock.spec.attention import Dims
@@ -53,3 +53,26 @@ class KeyBlocksBackward(DeltaFromTheOutput):
 
     def _scaled_back(self, c: Any) -> Any:
         return np.sqrt(c) * np.sqrt(c) if c >= 0 else c
+
+
+@correct
+class AttentionBackwardInTheFormat(HandwrittenAttention):
+    """Weights and scores of the backward pass, and what heads give a group, are rounded to the format of the call."""
+
+    dtypes = BACKWARD
+
+    def attention(self, q: Array, k: Array, v: Array, **options: Any) -> Array:
+        self.io = q.dtype
+        return super().attention(q, k, v, **options)
+
+    def _weights_again(self, scores: Array, visible: Array) -> Array:
+        return self._stored(super()._weights_again(scores, visible))
+
+    def _scores_back(self, p: Array, dp: Array, dy: Array, y: Array) -> Array:
+        return self._stored(super()._scores_back(p, self._stored(dp), dy, y))
+
+    def _over_group(self, d: Dims, g: Array) -> Array:
+        return super()._over_group(d, self._stored(g))
+
+    def _stored(self, x: Array) -> Array:
+        return upcast(round_once(x, self.io))

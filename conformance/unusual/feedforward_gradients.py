@@ -1,9 +1,11 @@
 """Backward passes of networks in other forms, which the bounds of the gradients admit."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from gaugeblock.backends.numpy.arrays import Array
-from gaugeblock.conformance.mutants.handwritten import HandwrittenNetworks
+from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
+from gaugeblock.conformance.mutants.handwritten import Back, HandwrittenNetworks
 from gaugeblock.conformance.unusual import correct
 
 
@@ -21,3 +23,22 @@ class SlopesOfTheGate(HandwrittenNetworks):
         for row in g[::-1]:
             total = total + row
         return total
+
+
+@correct
+class NetworksBackwardInTheFormat(HandwrittenNetworks):
+    """Every intermediate of the backward pass is rounded to the format of the call, as eager code has it."""
+
+    def feed_forward(self, x: Array, weights: Mapping[str, Array], *, activation: str) -> Array:
+        self.io = x.dtype
+        return super().feed_forward(x, weights, activation=activation)
+
+    def swiglu(self, x: Array, weights: Mapping[str, Array]) -> Array:
+        self.io = x.dtype
+        return super().swiglu(x, weights)
+
+    def _linear_back(self, dy: Array, weights: Mapping[str, Array], layer: str) -> Array:
+        return upcast(round_once(super()._linear_back(dy, weights, layer), self.io))
+
+    def _layer_back(self, x: Array, dy: Array, weights: Mapping[str, Array], layer: str) -> Back:
+        return super()._layer_back(x, upcast(round_once(dy, self.io)), weights, layer)

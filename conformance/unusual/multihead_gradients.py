@@ -1,13 +1,13 @@
 """Backward passes of multi-head attention in other orders, which the bounds of the gradients admit."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from gaugeblock.backends.numpy.arrays import Array, upcast
+from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
 from gaugeblock.conformance.mutants.handwritten import Back
-from gaugeblock.conformance.mutants.taped import Taped
+from gaugeblock.conformance.mutants.taped import Step, Taped
 from gaugeblock.conformance.unusual import BACKWARD, correct
 from gaugeblock.spec.config import AttentionConfig
 
@@ -56,3 +56,17 @@ class OneTokenAfterTheOther(Taped):
         for row, part in zip(rows, g, strict=True):
             total, bias = total + row[:, None] * part, bias + part
         return [(w, total), (weights.get(f"{layer}.bias"), bias)]
+
+
+@correct
+class CotangentsInTheFormat(Taped):
+    """What goes from one step of the backward pass to the one before it is rounded to the format of the call."""
+
+    dtypes = BACKWARD
+
+    def _reversed(self, tape: list[Step], found: dict[int, Array]) -> dict[int, Array]:
+        stored = [(made, self._storing(back, made.dtype)) for made, back in tape]
+        return super()._reversed(stored, found)
+
+    def _storing(self, back: Callable[[Array], Back], io: Any) -> Callable[[Array], Back]:
+        return lambda dy: [(x, upcast(round_once(g, io))) for x, g in back(upcast(round_once(dy, io)))]
