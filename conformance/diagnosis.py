@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from importlib.util import find_spec
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,7 @@ def _explanations(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint
             Hint(f"{name} is {value.replace('_', ' ')}", changed),
             _with_own(cell, case, inputs, expected, conventions),
         )
+    yield from _narrow_scalars(cell, case, inputs)
     yield from _levels(cell, case, inputs)
     mistakes = f"gaugeblock.conformance.mistakes.{case.component}"
     if find_spec(mistakes):
@@ -82,6 +84,26 @@ def _siblings(declared: Conventions) -> Iterator[tuple[Conventions, str, str]]:
             if value != getattr(declared, name):
                 changed: dict[str, Any] = {name: value}
                 yield replace(declared, **changed), name.replace("_", " "), value
+
+
+def _narrow_scalars(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint, Expected]]:
+    """What the numbers among the arguments give once they have been rounded to float32."""
+    conventions, narrow = cell.backend.conventions, _narrowed(case)
+    if cell.dtype == "float64" and conventions.scalars == "float64" and narrow != case:
+        expected = cell.expected(narrow, inputs)
+        declare = f"conventions = Conventions({_spelled(replace(conventions, scalars='float32'))})"
+        text = "scale, eps and base are rounded to float32"
+        yield Hint(text, declare), replace(expected, err=expected.err + cell.own(narrow, inputs))
+
+
+def _narrowed(case: Any) -> Any:
+    """The case with scale, eps and base as float32 holds them; the default of a scale is a number as well."""
+    given = {f.name: getattr(case, f.name) for f in fields(case)}
+    if "scale" in given and given["scale"] is None:
+        given["scale"] = case.D**-0.5
+    with np.errstate(over="ignore"):
+        floats = {name: float(np.float32(x)) for name, x in given.items() if isinstance(x, float)}
+    return replace(case, **{name: x for name, x in floats.items() if x != given[name] and isfinite(x)})
 
 
 def _spelled(conventions: Conventions) -> str:

@@ -1,0 +1,37 @@
+"""Numbers that went through float32 are recognized, and the declaration that makes them honest is shown."""
+
+import pytest
+
+from gaugeblock.conformance.checks import Plan, Record, registry, run
+from gaugeblock.conformance.mutants import mutants
+from gaugeblock.conformance.unusual import unusual
+from gaugeblock.spec.backend import Backend
+
+DECLARE = 'conventions = Conventions(scalars="float32")'
+NARROW = {
+    "ScaleInFloat32": ("formula", "ScalarsInFloat32"),
+    "EpsInFloat32": ("layer_norm_formula", "EpsHeldInFloat32"),
+    "BaseInFloat32DeclaresScalarsFloat64": ("given_base", "BaseInFloat32"),
+}
+
+
+def record(backend: Backend, check: str, dtype: str = "float64") -> Record:
+    return run(registry()[check], backend, dtype, Plan("quick"))
+
+
+def declared(found: Record) -> list[str]:
+    return [hint["declare"] for hint in (found.failure or {}).get("likely", [])]
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_numbers_in_float32_are_recognized(name: str) -> None:
+    check, honest = NARROW[name]
+    found = record(mutants()[name].make(), check)
+    assert found.outcome == "fail" and declared(found) == [DECLARE]
+    assert record(unusual()[honest].make(), check).outcome == "pass"
+
+
+@pytest.mark.parametrize("name", ["LayerNormEpsSquared", "LayerNormEpsOutside"])
+def test_other_numbers_are_not(name: str) -> None:
+    found = record(mutants()[name].make(), "layer_norm_eps")
+    assert found.outcome == "fail" and DECLARE not in declared(found)
