@@ -1,7 +1,7 @@
 """Calls that have no meaning, and options that a backend says it does not have: what every component does with them."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gaugeblock.conformance.case import Inputs
@@ -56,7 +56,10 @@ def named(cell: Cell, calls: Iterable[Malformed]) -> None:
 def unsupported(
     cell: Cell, using: Callable[[Cell, str], Any], judge: Callable[[Cell, Any], object] = Cell.judge
 ) -> None:
-    """Call every option that is declared unsupported once: it must be refused, not ignored, and not work."""
+    """Call every option that is declared unsupported: it must be refused, not ignored, and not work.
+
+    What is empty may be refused only together with a mask or a diagonal, as a kernel that reshapes them has it.
+    """
     working = []
     cell.strict_empty_rows = True
     for feature in declared(cell):
@@ -66,7 +69,8 @@ def unsupported(
         name = f"{cell.offer}.{feature}"
         cell.tally.judged += 1
         try:
-            judge(cell, case)
+            for one in (case, *_fuller(cell, feature, case)):
+                judge(cell, one)
         except BackendRaised as raised:
             cell.note(f"{name}: refused with {type(raised.cause).__name__}")
         except Nonconformance as wrong:
@@ -76,6 +80,22 @@ def unsupported(
             working.append(name)
     if working:
         raise UnexpectedPass(f"declared unsupported, but right: {', '.join(working)}")
+
+
+# feature -> the field of a case that asks for it
+FULLER: Mapping[str, tuple[str, Any]] = {
+    "mask": ("mask", "random"),
+    "causal": ("causal", True),
+    "token_mask": ("pads", "full"),
+}
+
+
+def _fuller(cell: Cell, feature: str, case: Any) -> Iterator[Any]:
+    """The same empty axes with what else a call may have."""
+    for option, (name, value) in FULLER.items() if feature.startswith("empty.") else ():
+        unordered = name == "causal" and getattr(case, "context", False)  # two sequences have no common order
+        if hasattr(case, name) and offers(cell, option) and not unordered:
+            yield replace(case, **{name: value})
 
 
 def declared(cell: Cell) -> list[str]:

@@ -232,3 +232,13 @@ class OneOptionAtATime(Refusing):
 
     def _lacks(self, d: Dims, given: dict[str, Any]) -> bool:
         return len(given.keys() & {"mask", "bias", "causal", "window"}) > 1
+
+
+@correct
+class NothingUnderAMask(Refusing):
+    """No queries, keys or batch rows are refused where there is a mask or a diagonal, and declared unsupported."""
+
+    unsupported = {f"attention.empty.{axis}": "not with a mask" for axis in ("batch", "queries", "keys")}
+
+    def _lacks(self, d: Dims, given: dict[str, Any]) -> bool:
+        return d.B * d.T * d.S == 0 and bool(given.keys() & {"mask", "causal"})
