@@ -23,7 +23,8 @@ class Nonconformance(AssertionError):
     """A result that the specification forbids.
 
     clause is the clause that it breaks where that is another than the check's; got and inputs are what a diagnosis
-    needs; verdict is None where the law is exact and knows no bound.
+    needs; verdict is None where the law is exact and knows no bound; advice is an explanation that the law has itself,
+    and declare what would make the result honest.
     """
 
     def __init__(
@@ -36,10 +37,11 @@ class Nonconformance(AssertionError):
         inputs: Inputs | None = None,
         got: Numpy | None = None,
         advice: str = "",
+        declare: str = "",
     ) -> None:
         super().__init__(problem)
         self.problem, self.case, self.clause, self.verdict = problem, case, clause, verdict
-        self.inputs, self.got, self.advice = inputs, got, advice
+        self.inputs, self.got, self.advice, self.declare = inputs, got, advice, declare
 
 
 class BackendRaised(Exception):

@@ -31,7 +31,7 @@ class Hint:
 
 def likely(cell: Cell, failure: Nonconformance) -> list[Hint]:
     """The explanations that give exactly the result that was got, within their own bounds."""
-    hints = [Hint(failure.advice)] if failure.advice else []
+    hints = [Hint(failure.advice, failure.declare)] if failure.advice else []
     case, inputs, got = failure.case, failure.inputs, failure.got
     if case is None or inputs is None or got is None:
         return hints
@@ -57,7 +57,7 @@ def _gives(got: Numpy, expected: Expected, size: float) -> bool:
 def _explanations(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint, Expected]]:
     declared = cell.expected(case, inputs)
     for conventions, name, value in _siblings(cell.backend.conventions) if case.conventional else ():
-        changed = f"conventions = Conventions({_spelled(conventions)})"
+        changed = f"conventions = Conventions({spelled(conventions)})"
         expected = case.expected(inputs, cell.contract(), conventions)
         if np.array_equal(expected.value, declared.value, equal_nan=True):
             continue  # a convention that says nothing of this call explains nothing
@@ -91,7 +91,7 @@ def _narrow_scalars(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hi
     conventions, narrow = cell.backend.conventions, _narrowed(case)
     if cell.dtype == "float64" and conventions.scalars == "float64" and narrow != case:
         expected = cell.expected(narrow, inputs)
-        declare = f"conventions = Conventions({_spelled(replace(conventions, scalars='float32'))})"
+        declare = f"conventions = Conventions({spelled(replace(conventions, scalars='float32'))})"
         text = "scale, eps and base are rounded to float32"
         yield Hint(text, declare), replace(expected, err=expected.err + cell.own(narrow, inputs))
 
@@ -106,7 +106,8 @@ def _narrowed(case: Any) -> Any:
     return replace(case, **{name: x for name, x in floats.items() if x != given[name] and isfinite(x)})
 
 
-def _spelled(conventions: Conventions) -> str:
+def spelled(conventions: Conventions) -> str:
+    """The arguments that make them."""
     changed = (
         (f.name, getattr(conventions, f.name)) for f in fields(conventions) if getattr(conventions, f.name) != f.default
     )

@@ -1,4 +1,4 @@
-"""Numbers that went through float32 are recognized, and the declaration that makes them honest is shown."""
+"""What a backend may declare is recognized in its failures, and the declaration that makes it honest is shown."""
 
 import pytest
 
@@ -35,3 +35,13 @@ def test_numbers_in_float32_are_recognized(name: str) -> None:
 def test_other_numbers_are_not(name: str) -> None:
     found = record(mutants()[name].make(), "layer_norm_eps")
     assert found.outcome == "fail" and DECLARE not in declared(found)
+
+
+def test_positions_that_are_not_checked_may_be_declared() -> None:
+    found = record(mutants()["NegativePositionsAccepted"].make(), "positions_out_of_range_are_refused", "float32")
+    assert found.outcome == "fail" and declared(found) == ['conventions = Conventions(out_of_range="undefined")']
+
+
+def test_what_a_table_gives_outside_itself_is_recognized() -> None:
+    found = record(mutants()["OutsideIsClamped"].make(), "lookup_outside_the_table", "float32")
+    assert found.outcome == "fail" and 'conventions = Conventions(out_of_range="clamps")' in declared(found)

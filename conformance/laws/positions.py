@@ -155,16 +155,18 @@ def outside(cell: Cell, case: LookupCase) -> None:
         cell.note('out_of_range is declared "undefined": positions outside the table are not judged')
     elif rule != "raises":
         cell.judge(case, changed)
-    elif not _raises(cell, case, changed):
-        raise cell.fail(f"a position outside the table of {case.N} rows was not refused: {p.tolist()}", case)
+    else:
+        got = _given(cell, case, changed)
+        if got is not None:
+            problem = f"a position outside the table of {case.N} rows was not refused: {p.tolist()}"
+            raise cell.fail(problem, case, inputs=changed, got=got)
 
 
-def _raises(cell: Cell, case: Case, inputs: Inputs) -> bool:
+def _given(cell: Cell, case: Case, inputs: Inputs) -> Numpy | None:
     try:
-        cell.backend.asnumpy(cell.raw(case, inputs))
+        return np.asarray(cell.backend.asnumpy(cell.raw(case, inputs)))
     except Exception:
-        return True
-    return False
+        return None
 
 
 def nan_in_a_row(cell: Cell, case: LookupCase) -> None:

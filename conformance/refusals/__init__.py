@@ -6,7 +6,8 @@ from typing import Any
 
 from gaugeblock.conformance.case import Inputs
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance, UnexpectedPass
-from gaugeblock.spec.errors import GaugeblockError
+from gaugeblock.conformance.diagnosis import spelled
+from gaugeblock.spec.errors import GaugeblockError, PositionError
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,15 @@ def refused(cell: Cell, calls: Iterable[Malformed]) -> None:
     for call in calls:
         cell.tally.judged += 1
         if call.must and call.raised(cell) is None:
-            raise cell.fail(f"{call.problem}, and the call was not refused: {_shapes(call)}", None)
+            problem = f"{call.problem}, and the call was not refused: {_shapes(call)}"
+            raise cell.fail(problem, None, **(unchecked(cell) if call.error is PositionError else {}))
+
+
+def unchecked(cell: Cell) -> dict[str, str]:
+    """The advice for a backend that takes positions, rows and ids as they come."""
+    honest = replace(cell.backend.conventions, out_of_range="undefined")
+    declare = f"conventions = Conventions({spelled(honest)})"
+    return {"advice": "what is out of range is not checked", "declare": declare}
 
 
 def named(cell: Cell, calls: Iterable[Malformed]) -> None:
