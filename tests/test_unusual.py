@@ -34,6 +34,12 @@ def test_conforms(way: Unusual, dtype: str) -> None:
     assert not failed, f"{way.way} {[(record.check, record.reason, record.failure) for record in failed]}"
 
 
+def test_a_gradient_that_only_float32_computes_exactly_is_uncertain_in_half_precision() -> None:
+    way, check = unusual()["NetworksBackwardInTheFormat"], registry()["gradients_of_a_network"]
+    record = run(check, way.make(), "bfloat16", Plan("thorough", 8, shrink=False))  # examples that meet such a gradient
+    assert record.outcome == "pass", record.failure
+
+
 def test_what_is_declared_unsupported_is_left_out() -> None:
     outcomes = [record.outcome for record in records(unusual()["PlainKernel"], "float32")]
     assert {"pass", "unsupported"} == set(outcomes) and outcomes.count("pass") > outcomes.count("unsupported")
