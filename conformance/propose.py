@@ -7,6 +7,7 @@ from typing import Any
 
 from gaugeblock.conformance.drawing import quiet
 from gaugeblock.conformance.load import load
+from gaugeblock.conformance.proposals.scalars import scalars
 from gaugeblock.conformance.selection import dtypes_of, known_dtypes
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.components import offered
@@ -36,6 +37,10 @@ def _lines(backend: Backend, dtypes: Sequence[str]) -> Iterator[str]:
         backend.unsupported = {**backend.unsupported, **room.unsupported(backend, probe)}
         backend.conventions = room.conventions(backend, probe)
         shown |= {name: getattr(backend.conventions, name) for name in room.CONVENTIONS}
+    if "float64" in names:
+        backend.conventions = scalars(backend)
+    if backend.conventions.scalars == "float32":
+        shown["scalars"] = "float32"
     yield f"conventions = Conventions({', '.join(f'{name}={json.dumps(value)}' for name, value in shown.items())})"
     yield from _mapping("unsupported", backend.unsupported)
     levels = {name: {c: room.level(backend, name) for c, room in rooms.items()} for name in names if name in HALF}

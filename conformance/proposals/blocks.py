@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.laws.blocks import right
+from gaugeblock.conformance.proposals.probing import raised
 from gaugeblock.conformance.refusals.blocks import using
 from gaugeblock.conformance.strategies.blocks import SIZES, BlockCase
 from gaugeblock.spec.backend import Backend
@@ -25,20 +26,10 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
     cell = Cell(backend, "blocks", dtype, offer="block")
     for name in (n.removeprefix("block.") for n in FEATURES if n.startswith("block.")):
         backend.unsupported = {**backend.unsupported, **found}
-        error = _raises(cell, using(cell, name))
+        error = raised(cell, using(cell, name))
         if error:
             found[f"block.{name}"] = error
     return found
-
-
-def _raises(cell: Cell, case: BlockCase) -> str:
-    try:
-        cell.call(case)
-    except BackendRaised as raised:
-        return f"{type(raised.cause).__name__}: {str(raised.cause).strip().splitlines()[0][:80]}"
-    except Nonconformance:
-        return ""
-    return ""
 
 
 def level(backend: Backend, dtype: str) -> Level | None:

@@ -3,18 +3,17 @@
 from collections.abc import Iterator
 
 from gaugeblock.conformance.case import Case
-from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
+from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.proposals.probing import raised, tightest
 from gaugeblock.conformance.refusals.feedforward import using_activation, using_network
 from gaugeblock.conformance.strategies.activations import EVERY, GELU, GELU_TANH, RELU, SILU, ActivationCase
 from gaugeblock.conformance.strategies.feedforward import NETWORKS, FeedForwardCase
-from gaugeblock.conformance.verdict import Status, judge
-from gaugeblock.spec.backend import Backend, Numpy
+from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.components import offers
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.features import FEATURES
 from gaugeblock.spec.feedforward import ACTIVATIONS
 from gaugeblock.spec.precision import Level
-from gaugeblock.spec.reference.bounded import Expected
 
 CONVENTIONS: tuple[str, ...] = ()
 USING = {"activations": using_activation, "feed_forward": using_network}
@@ -34,20 +33,10 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
         cell = Cell(backend, "feedforward", dtype, offer=offer)
         for name in (n.removeprefix(f"{offer}.") for n in FEATURES if n.startswith(f"{offer}.")):
             backend.unsupported = {**backend.unsupported, **found}
-            error = _raises(cell, using(cell, name))
+            error = raised(cell, using(cell, name))
             if error:
                 found[f"{offer}.{name}"] = error
     return found
-
-
-def _raises(cell: Cell, case: Case) -> str:
-    try:
-        cell.call(case)
-    except BackendRaised as raised:
-        return f"{type(raised.cause).__name__}: {str(raised.cause).strip().splitlines()[0][:80]}"
-    except Nonconformance:
-        return ""
-    return ""
 
 
 def level(backend: Backend, dtype: str) -> Level | None:
@@ -56,25 +45,10 @@ def level(backend: Backend, dtype: str) -> Level | None:
     for offer in USING:
         if not offers(backend, "feedforward", offer):
             continue
-        cell = Cell(backend, "feedforward", dtype, offer=offer)
-        for case in map(cell.fit, _cases(offer)):
-            found = _held(cell, case, held)
-            if found is None:
-                return None
-            held = found
-    return held
-
-
-def _held(cell: Cell, case: Case, held: Level) -> Level | None:
-    inputs = case.inputs(cell.io)
-    try:
-        got = cell.call(case, inputs)
-    except (BackendRaised, Nonconformance):
-        return None
-    while not _within(got, cell.expected(case, inputs, held)):
-        if held is Level.NAIVE:
+        found = tightest(Cell(backend, "feedforward", dtype, offer=offer), _cases(offer), held)
+        if found is None:
             return None
-        held = Level(held.value - 1)
+        held = found
     return held
 
 
@@ -88,7 +62,3 @@ def _cases(offer: str) -> Iterator[Case]:
             for activation in ACTIVATIONS:
                 yield FeedForwardCase(**size._asdict(), activation=activation, w=w, bias="all", seed=seed)
             yield FeedForwardCase(**size._asdict(), gated=True, w=w, bias="all", seed=seed)
-
-
-def _within(got: Numpy, expected: Expected) -> bool:
-    return judge(got, expected).status is not Status.FAIL

@@ -6,6 +6,7 @@ from typing import Any
 
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.laws.compositions import steps_hold, traced
+from gaugeblock.conformance.proposals.probing import raised
 from gaugeblock.conformance.refusals.model import DECODER, ENCODER, using
 from gaugeblock.conformance.strategies.model import ModelCase
 from gaugeblock.conformance.verdict import Status, judge
@@ -53,7 +54,7 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
         for name in (n.removeprefix(f"{offer}.") for n in FEATURES if n.startswith(f"{offer}.")):
             backend.unsupported = {**backend.unsupported, **found}
             case = using(cell, name, base)
-            error = _raises(cell, case) if name in case.used() else ""
+            error = raised(cell, case) if name in case.used() else ""
             if error:
                 found[f"{offer}.{name}"] = error
     return found
@@ -61,18 +62,8 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
 
 def _base(cell: Cell, offer: str) -> ModelCase:
     """A model of the first family that the backend knows."""
-    known = (case for case in FAMILIES[offer] if not _raises(cell, case))
+    known = (case for case in FAMILIES[offer] if not raised(cell, case))
     return next(known, FAMILIES[offer][0])
-
-
-def _raises(cell: Cell, case: ModelCase) -> str:
-    try:
-        cell.call(case)
-    except BackendRaised as raised:
-        return f"{type(raised.cause).__name__}: {str(raised.cause).strip().splitlines()[0][:80]}"
-    except Nonconformance:
-        return ""
-    return ""
 
 
 def level(backend: Backend, dtype: str) -> Level | None:

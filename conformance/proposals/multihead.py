@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.laws.compositions import holds
+from gaugeblock.conformance.proposals.probing import raised
 from gaugeblock.conformance.refusals.multihead import using
 from gaugeblock.conformance.strategies.multihead import ANY, EVERY, MultiHeadCase
 from gaugeblock.spec.backend import Backend
@@ -29,21 +30,11 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
         cell = Cell(backend, "multihead", dtype)
         case = using(cell, name)
         known = {n.removeprefix("multihead.") for n in found}
-        error = "" if known & case.used() else _raises(cell, case)
+        error = "" if known & case.used() else raised(cell, case)
         if error:
             found[f"multihead.{name}"] = error
     backend.unsupported = declared
     return found
-
-
-def _raises(cell: Cell, case: MultiHeadCase) -> str:
-    try:
-        cell.call(case)
-    except BackendRaised as raised:
-        return f"{type(raised.cause).__name__}: {str(raised.cause).strip().splitlines()[0][:80]}"
-    except Nonconformance:
-        return ""
-    return ""
 
 
 def level(backend: Backend, dtype: str) -> Level | None:

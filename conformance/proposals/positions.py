@@ -9,6 +9,7 @@ from typing import Any, get_args
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.laws.positions import outside
+from gaugeblock.conformance.proposals.probing import fits, raised, tightest
 from gaugeblock.conformance.refusals import refused
 from gaugeblock.conformance.refusals.positions import (
     alibi_range,
@@ -20,7 +21,6 @@ from gaugeblock.conformance.refusals.positions import (
 from gaugeblock.conformance.strategies import alibi, positions
 from gaugeblock.conformance.strategies.alibi import BiasCase, SlopesCase
 from gaugeblock.conformance.strategies.positions import LookupCase, SinusoidalCase
-from gaugeblock.conformance.verdict import Status, judge
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.components import offers
 from gaugeblock.spec.conventions import Conventions, OutOfRange
@@ -42,12 +42,9 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
     for offer in _offered(backend):
         for name in (n for n in FEATURES if n.startswith(f"{offer}.")):
             cell = Cell(backend, "positions", dtype, offer=offer)
-            try:
-                cell.call(USING[offer](cell, name.removeprefix(f"{offer}.")))
-            except BackendRaised as raised:
-                found[name] = f"{type(raised.cause).__name__}: {str(raised.cause).strip().splitlines()[0][:80]}"
-            except Nonconformance:
-                continue
+            error = raised(cell, USING[offer](cell, name.removeprefix(f"{offer}.")))
+            if error:
+                found[name] = error
     for room in _rotary(backend):
         found |= room.unsupported(backend, dtype)
     return found
@@ -58,9 +55,9 @@ def conventions(backend: Backend, dtype: str) -> Conventions:
     found = backend.conventions
     for offer, name, other, case in PROBES:
         changed: dict[str, Any] = {name: other}
-        sibling = replace(found, **changed)
-        if offers(backend, "positions", offer) and not _holds(backend, dtype, offer, case, found):
-            found = sibling if _holds(backend, dtype, offer, case, sibling) else found
+        if offers(backend, "positions", offer):
+            cell = Cell(backend, "positions", dtype, offer=offer)
+            found = next((c for c in (found, replace(found, **changed)) if fits(cell, case, c)), found)
     rules: tuple[OutOfRange, ...] = get_args(OutOfRange)
     found = next(c for rule in rules if _keeps(backend, dtype, c := replace(found, out_of_range=rule)))
     for room in _rotary(backend):
@@ -71,46 +68,25 @@ def conventions(backend: Backend, dtype: str) -> Conventions:
 
 def level(backend: Backend, dtype: str) -> Level | None:
     """The tightest level at which every case of the pools holds."""
-    held = Level.STRICT
-    for offer, case in _level_cases():
-        if offers(backend, "positions", offer):
-            cell = Cell(backend, "positions", dtype, offer=offer)
-            case = cell.fit(case)
-            inputs = case.inputs(cell.io)
-            try:
-                got = cell.call(case, inputs)
-            except (BackendRaised, Nonconformance):
-                return None
-            while judge(got, cell.expected(case, inputs, held)).status is Status.FAIL:
-                if held is Level.NAIVE:
-                    return None
-                held = Level(held.value - 1)
-    for room in _rotary(backend):
+    held: Level | None = Level.STRICT
+    for offer in USING:
+        if held is not None and offers(backend, "positions", offer):
+            held = tightest(Cell(backend, "positions", dtype, offer=offer), _level_cases(offer), held)
+    for room in _rotary(backend) if held is not None else ():
         found: Level | None = room.level(backend, dtype)
-        return None if found is None else min(held, found)
+        held = None if found is None or held is None else min(held, found)
     return held
 
 
-def _level_cases() -> Iterator[tuple[str, Case]]:
-    for n, d in enumerate(positions.POOL):
-        for recipe in ("edges", "gaps"):
-            yield "sinusoidal", SinusoidalCase(**d._asdict(), positions=recipe, seed=n)
-    for n, x in enumerate(alibi.POOL):
-        for recipe in ("cached", "thousand"):
-            yield "alibi", BiasCase(**x._asdict(), positions=recipe, seed=n)
-
-
-def _holds(backend: Backend, dtype: str, offer: str, case: Case, conventions: Conventions) -> bool:
-    """Whether the backend conforms in this case under these conventions, at any level."""
-    cell = Cell(backend, "positions", dtype, offer=offer)
-    if cell.fit(case) != case:
-        return False
-    inputs = case.inputs(cell.io)
-    try:
-        got = cell.call(case, inputs)
-    except (BackendRaised, Nonconformance):
-        return False
-    return judge(got, case.expected(inputs, cell.contract(Level.STORED), conventions)).status is not Status.FAIL
+def _level_cases(offer: str) -> Iterator[Case]:
+    if offer == "sinusoidal":
+        for n, d in enumerate(positions.POOL):
+            for recipe in ("edges", "gaps"):
+                yield SinusoidalCase(**d._asdict(), positions=recipe, seed=n)
+    if offer == "alibi":
+        for n, x in enumerate(alibi.POOL):
+            for recipe in ("cached", "thousand"):
+                yield BiasCase(**x._asdict(), positions=recipe, seed=n)
 
 
 def _keeps(backend: Backend, dtype: str, conventions: Conventions) -> bool:

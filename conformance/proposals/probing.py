@@ -1,0 +1,56 @@
+"""What the probes of all components share: what a call raises, whether a case holds, the tightest level that does."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gaugeblock.conformance.case import Case
+from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
+from gaugeblock.conformance.verdict import Status, judge
+from gaugeblock.spec.backend import Numpy
+from gaugeblock.spec.conventions import Conventions
+from gaugeblock.spec.precision import Level
+from gaugeblock.spec.reference.bounded import Expected
+
+
+def raised(cell: Cell, case: Case) -> str:
+    """Kind and first line of the error that a call raises; empty where it raises none."""
+    try:
+        cell.call(case)
+    except BackendRaised as error:
+        return f"{type(error.cause).__name__}: {str(error.cause).strip().splitlines()[0][:80]}"
+    except Nonconformance:
+        return ""
+    return ""
+
+
+def fits(cell: Cell, case: Case, conventions: Conventions) -> bool:
+    """Whether the backend knows this case and conforms in it under these conventions, at any level."""
+    if cell.fit(case) != case:
+        return False
+    inputs = case.inputs(cell.io)
+    try:
+        got = cell.call(case, inputs)
+    except (BackendRaised, Nonconformance):
+        return False
+    contract = replace(cell.contract(Level.STORED), float32_scalars=conventions.scalars == "float32")
+    return within(got, case.expected(inputs, contract, conventions))
+
+
+def tightest(cell: Cell, cases: Iterable[Case], held: Level = Level.STRICT) -> Level | None:
+    """The tightest level, from held on, at which every case holds; None where one holds at none."""
+    for case in map(cell.fit, cases):
+        inputs = case.inputs(cell.io)
+        try:
+            got = cell.call(case, inputs)
+        except (BackendRaised, Nonconformance):
+            return None
+        while not within(got, cell.expected(case, inputs, held)):
+            if held is Level.NAIVE:
+                return None
+            held = Level(held.value - 1)
+    return held
+
+
+def within(got: Numpy, expected: Expected) -> bool:
+    """Whether no value is beyond its bound."""
+    return judge(got, expected).status is not Status.FAIL

@@ -1,0 +1,31 @@
+"""What a backend is told to declare is what it does."""
+
+import pytest
+
+from gaugeblock.conformance.propose import propose
+from gaugeblock.conformance.unusual import unusual
+from gaugeblock.spec.conventions import Conventions
+
+NARROW = ("ScalarsInFloat32", "EpsHeldInFloat32", "BaseInFloat32")
+
+
+def proposed(name: str) -> list[str]:
+    make = unusual()[name].make
+    return propose(f"{make.__module__}:{make.__qualname__}", [])
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_numbers_held_in_float32_are_proposed(name: str) -> None:
+    assert proposed(name)[0].endswith(', scalars="float32")')
+
+
+def test_numbers_held_in_float64_are_not_mentioned() -> None:
+    lines = propose("numpy", [])
+    assert "scalars" not in lines[0] and len(lines) == 2
+
+
+@pytest.mark.parametrize("name", ["TopLeft", "OnePlusWeightDeclared", "OutsideIsNan"])
+def test_the_conventions_of_an_unusual_implementation_are_proposed(name: str) -> None:
+    make = unusual()[name].make
+    (line, *_) = proposed(name)
+    assert eval(line.removeprefix("conventions = "), {"Conventions": Conventions}) == make.conventions
