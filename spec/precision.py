@@ -101,9 +101,9 @@ def declared_level(levels: Mapping[str, Level], component: str, dtype: str) -> L
 class Contract:
     """What an implementation promised: its io format, its level, and the freedom of its elementary functions.
 
-    exp, log, tanh, erf, rsqrt are the admitted relative errors of these functions, trig the absolute one of sine and
-    cosine at the given argument, all in units of u (contract N4). key_block is the smallest block of keys of an online
-    softmax; float32_scalars says whether a scale may have been rounded to float32.
+    exp, log, tanh, rsqrt are the admitted relative errors of these functions, erf and trig the absolute ones of the
+    error function and of sine and cosine at the given argument, all in units of u (contract N4). key_block is the
+    smallest block of keys of an online softmax; float32_scalars says whether a scale may have been rounded to float32.
     """
 
     io: Format

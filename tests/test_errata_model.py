@@ -190,7 +190,7 @@ def test_a_cache_is_right_for_causal_attention_only(causal: bool) -> None:
     layers, x = rng.standard_normal((2, 3, 16, 16)) / 4, rng.standard_normal((6, 16))
     before, after = keys(x[:-1], layers, causal), keys(x, layers, causal)
     first, second = (float(np.max(np.abs(b[:5] - a))) for a, b in zip(before, after, strict=True))
-    assert first == 0
+    assert first < 1e-14  # a product of fewer rows may be summed in another order
     assert second < 1e-14 if causal else second > 0.1
 
 

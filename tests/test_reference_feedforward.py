@@ -136,6 +136,25 @@ def test_suprema_are_above_the_curves() -> None:
     assert np.max(steep * first / 2) <= reference.GATE_GELU
 
 
+def test_an_error_function_of_few_terms_is_within_its_freedom() -> None:
+    """1 - p(t) exp(-z^2) in float32: the formula's own error, and every rounding at its worst, to first order."""
+    a = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+    z, size = np.concatenate([[0.0], np.geomspace(1e-4, 10, 2001)]), 0.3275911
+    t, fading = 1 / (1 + size * z), np.exp(-z * z)
+    formula = np.abs([erf(at) for at in z] - (1 - t * np.polyval(a, t) * fading))
+    of_t = 2 * size * z * t + 2  # the constant and its product, the sum and the quotient; relative, in u like the rest
+    total, lost = np.full_like(t, a[0]), np.full_like(t, a[0])
+    for coefficient in a[1:]:
+        lost = t * lost + np.abs(t * total) + abs(coefficient)
+        total = coefficient + t * total
+        lost = lost + np.abs(total)
+    turn = np.abs(t * np.polyval(np.polyder([*a, 0.0]), t)) * of_t
+    by_exp = Contract(FLOAT32).exp + 2 * z * z
+    rounding = fading * (turn + t * lost + t * total * (2 + by_exp)) + 1
+    assert np.max(formula) < 1.5e-7
+    assert np.max(rounding) > 27 and np.max(rounding + formula / FLOAT32.u) < Contract(FLOAT32).erf
+
+
 def to(dtype: np.dtype[Any]) -> Rounding:
     return lambda x: np.asarray(x, np.float64).astype(dtype).astype(np.float64)
 

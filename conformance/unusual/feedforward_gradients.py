@@ -7,6 +7,7 @@ import numpy as np
 from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
 from gaugeblock.conformance.mutants.handwritten import Back, HandwrittenNetworks
 from gaugeblock.conformance.unusual import correct
+from gaugeblock.conformance.unusual.feedforward import GeluOfFewTerms
 
 
 @correct
@@ -23,6 +24,11 @@ class SlopesOfTheGate(HandwrittenNetworks):
         for row in g[::-1]:
             total = total + row
         return total
+
+
+@correct
+class GeluOfFewTermsBackward(GeluOfFewTerms, HandwrittenNetworks):
+    """The slope of GELU has the same error function as GELU itself, of few terms."""
 
 
 @correct

@@ -133,15 +133,16 @@ def activate(x: Bounded, kind: str, contract: Contract, beta: float = 1.0) -> Bo
 
 
 def _gelu(x: Bounded, contract: Contract) -> Bounded:
-    """x Phi(x): |gate error| <= 2u |x| phi(x) + (c + 1) u |erf| / 2 + u Phi(x) + eta, c the freedom of erf.
+    """x Phi(x): |gate error| <= 2u |x| phi(x) + (c + 1) u / 2 + u Phi(x) + eta, c the freedom of erf.
 
-    The product x erf + x instead of x (1 + erf) adds the 1 to c.
+    c is absolute: 1 - p(t) exp(-z^2), t = 1 / (1 + 0.3275911 z), near zero has the rounding errors of one (Abramowitz
+    and Stegun 1964, 7.1.26). The product x erf + x instead of x (1 + erf) adds the 1 to c.
     """
     u, r = contract.acc.u, np.abs(x.value) + x.err
     gate, density = normal_cdf(x.value), normal_density(x.value)
     slope = np.minimum(SLOPE_GELU, np.abs(gate + x.value * density) + CURVE_GELU * x.err)
     lost = ulps(ERF_ARGUMENT, u) * np.minimum(TURN_GELU, GATE_GELU * r)
-    lost = lost + (contract.erf + 1) * u / 2 * np.minimum(1.0, 2 * GATE_GELU * r)
+    lost = lost + (contract.erf + 1) * u / 2
     return _times_gate(x, gate, slope, lost, gate + GATE_GELU * x.err, 1, contract)
 
 

@@ -130,7 +130,7 @@ def _slope_gelu(x: Bounded, contract: Contract) -> Bounded:
     near = np.clip(x.value, -FAR, FAR)
     gate, turn = normal_cdf(near), near * normal_density(near)
     lost = ulps(ERF_ARGUMENT, u) * np.minimum(TURN_GELU, GATE_GELU * r)
-    lost = lost + (contract.erf + 1) * u / 2 * np.minimum(1.0, 2 * GATE_GELU * r)
+    lost = lost + (contract.erf + 1) * u / 2
     lost = lost + ulps(contract.exp + ROUNDINGS + 3 * near**2, u) * np.abs(turn) + ulps(ROUNDINGS, u) * gate
     return Bounded(gate + turn, lost + CURVE_GELU * x.err + contract.acc.eta * (1 + r))
 
