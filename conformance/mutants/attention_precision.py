@@ -8,32 +8,15 @@ from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array, upcast
 from gaugeblock.conformance.mutants import mutant
 from gaugeblock.conformance.mutants.attention import normalized
+from gaugeblock.conformance.mutants.formats import KnowsTheFormatOfScores, stored
 from gaugeblock.spec.attention import Dims
-from gaugeblock.spec.precision import BFLOAT16, HALF, Format, Level
+from gaugeblock.spec.precision import BFLOAT16, HALF, Level
 
 
 def kept_bits(x: Array, bits: int) -> Array:
     """x rounded to a significand of so many bits."""
     significand, exponent = np.frexp(x)
     return np.asarray(np.ldexp(np.rint(np.ldexp(significand, bits)), exponent - bits).astype(x.dtype))
-
-
-def stored(x: Array, io: Format | np.dtype[Any]) -> Array:
-    """x rounded to a format and read back."""
-    dtype = io.dtype if isinstance(io, Format) else io
-    return np.asarray(x.astype(dtype).astype(x.dtype))
-
-
-class KnowsTheFormat(NumpyBackend):
-    """Remembers the format of the call."""
-
-    def attention(self, q: Array, k: Array, v: Array, **options: Any) -> Array:
-        self.io = q.dtype
-        return super().attention(q, k, v, **options)
-
-    def soft_capped_attention(self, q: Array, k: Array, v: Array, **options: Any) -> Array:
-        self.io = q.dtype
-        return super().soft_capped_attention(q, k, v, **options)
 
 
 @mutant(killed_by=("ATTN-FORMULA", "ATTN-LARGE-LOGITS"))
@@ -99,7 +82,7 @@ class ScaleInFloat32(NumpyBackend):
 
 
 @mutant(killed_by=("ATTN-FORMULA", "ATTN-SCALE-GIVEN"), dtypes=HALF)
-class QueriesStoredButDeclaredStrict(KnowsTheFormat):
+class QueriesStoredButDeclaredStrict(KnowsTheFormatOfScores):
     """Scaled queries are rounded to half precision, and level strict is declared."""
 
     def _scores(self, d: Dims, q: Array, k: Array, scale: float) -> Array:
@@ -107,7 +90,7 @@ class QueriesStoredButDeclaredStrict(KnowsTheFormat):
 
 
 @mutant(killed_by=("ATTN-FORMULA", "ATTN-LARGE-LOGITS"), dtypes=HALF)
-class ScoresStoredButDeclaredFused(KnowsTheFormat):
+class ScoresStoredButDeclaredFused(KnowsTheFormatOfScores):
     """Scores are rounded to half precision, and level fused is declared."""
 
     level = {"bfloat16": Level.FUSED, "float16": Level.FUSED}
@@ -117,7 +100,7 @@ class ScoresStoredButDeclaredFused(KnowsTheFormat):
 
 
 @mutant(killed_by=("ATTN-FORMULA", "ATTN-CONVEX"), dtypes=HALF)
-class WeightsStoredButDeclaredStrict(KnowsTheFormat):
+class WeightsStoredButDeclaredStrict(KnowsTheFormatOfScores):
     """Weights are rounded to half precision, and level strict is declared."""
 
     def _softmax(self, scores: Array, visible: Array) -> Array:
@@ -125,7 +108,7 @@ class WeightsStoredButDeclaredStrict(KnowsTheFormat):
 
 
 @mutant(killed_by=("ATTN-FORMULA",), reports=("nod-ai/amd-shark-ai#2062",), catalogue="M05", dtypes=HALF)
-class SoftmaxInHalf(KnowsTheFormat):
+class SoftmaxInHalf(KnowsTheFormatOfScores):
     """Exponentials, their sum and the quotient are rounded to half precision; the default level is declared."""
 
     level = {}
@@ -139,7 +122,7 @@ class SoftmaxInHalf(KnowsTheFormat):
 
 
 @mutant(killed_by=("ATTN-FORMULA",), dtypes=HALF)
-class AccumulatedInHalf(KnowsTheFormat):
+class AccumulatedInHalf(KnowsTheFormatOfScores):
     """The weighted values are added up in half precision; the default level is declared."""
 
     level = {}

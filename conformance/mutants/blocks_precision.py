@@ -6,7 +6,7 @@ from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
 from gaugeblock.backends.numpy.multihead import Weights
 from gaugeblock.conformance.mutants import mutant
-from gaugeblock.conformance.mutants.feedforward_precision import stored
+from gaugeblock.conformance.mutants.formats import stored
 from gaugeblock.spec.config import BlockConfig
 from gaugeblock.spec.precision import BFLOAT16, FLOAT16, HALF
 

@@ -7,7 +7,7 @@ from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.backends.numpy.cache import Cache
 from gaugeblock.conformance.mutants import mutant
 from gaugeblock.conformance.mutants.attention_calls import as_if_contiguous
-from gaugeblock.conformance.mutants.attention_precision import stored
+from gaugeblock.conformance.mutants.formats import stored
 from gaugeblock.spec.precision import BFLOAT16, HALF
 
 

@@ -8,14 +8,10 @@ import numpy as np
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
 from gaugeblock.conformance.mutants import mutant
+from gaugeblock.conformance.mutants.formats import KnowsTheFormatOfNetworks, stored
 from gaugeblock.spec.precision import BFLOAT16, HALF, Level
 
 ROOT_2_PI = float(np.sqrt(2 / np.pi))
-
-
-def stored(x: Array, dtype: np.dtype[Any]) -> Array:
-    """x rounded to a format and read back."""
-    return np.asarray(x.astype(dtype).astype(x.dtype))
 
 
 @mutant(killed_by=("ACT-GELU",), dtypes=HALF)
@@ -106,18 +102,6 @@ class SubnormalActivationsFlushed(NumpyBackend):
         return self._flushed(super()._silu(x, beta))
 
 
-class KnowsTheFormatOfNetworks(NumpyBackend):
-    """Remembers the format of the call."""
-
-    def feed_forward(self, x: Array, weights: Mapping[str, Array], *, activation: str) -> Array:
-        self.io = x.dtype
-        return super().feed_forward(x, weights, activation=activation)
-
-    def swiglu(self, x: Array, weights: Mapping[str, Array]) -> Array:
-        self.io = x.dtype
-        return super().swiglu(x, weights)
-
-
 @mutant(killed_by=("FFN-FORMULA", "SWIGLU-FORMULA"))
 class LayersInTensorFloat32(NumpyBackend):
     """The factors of each product are rounded to the 11 bits of TF32."""
@@ -136,7 +120,7 @@ class HiddenInBfloat16(NumpyBackend):
     """Hidden values of a float32 network are rounded to bfloat16."""
 
     def _linear(self, x: Array, weights: Mapping[str, Array], layer: str) -> Array:
-        return super()._linear(stored(x, BFLOAT16.dtype) if layer == "down" else x, weights, layer)
+        return super()._linear(stored(x, BFLOAT16) if layer == "down" else x, weights, layer)
 
 
 @mutant(killed_by=("FFN-FORMULA", "SWIGLU-FORMULA"), dtypes=("float64",))

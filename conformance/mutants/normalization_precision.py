@@ -5,24 +5,11 @@ import numpy as np
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array, upcast
 from gaugeblock.conformance.mutants import mutant
-from gaugeblock.conformance.mutants.attention_precision import kept_bits, stored
+from gaugeblock.conformance.mutants.attention_precision import kept_bits
+from gaugeblock.conformance.mutants.formats import KnowsTheFormatOfRows, stored
 from gaugeblock.spec.precision import BFLOAT16, FLOAT16, HALF
 
 Given = Array | None
-
-
-class KnowsTheFormatOfRows(NumpyBackend):
-    """Remembers the format of the call."""
-
-    io: np.dtype[np.generic]
-
-    def layer_norm(self, x: Array, weight: Given, bias: Given, *, eps: float) -> Array:
-        self.io = x.dtype
-        return super().layer_norm(x, weight, bias, eps=eps)
-
-    def rms_norm(self, x: Array, weight: Given, *, eps: float) -> Array:
-        self.io = x.dtype
-        return super().rms_norm(x, weight, eps=eps)
 
 
 @mutant(

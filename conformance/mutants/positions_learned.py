@@ -6,7 +6,7 @@ from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.mutants import mutant
 from gaugeblock.conformance.mutants.attention_calls import as_if_contiguous
-from gaugeblock.conformance.mutants.attention_precision import stored
+from gaugeblock.conformance.mutants.formats import stored
 from gaugeblock.conformance.mutants.positions_sinusoidal import of_the_first
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import BFLOAT16

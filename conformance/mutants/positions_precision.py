@@ -5,7 +5,7 @@ import numpy as np
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.mutants import mutant
-from gaugeblock.conformance.mutants.attention_precision import stored
+from gaugeblock.conformance.mutants.formats import stored
 from gaugeblock.spec.precision import BFLOAT16, FORMATS, HALF
 
 

@@ -7,8 +7,9 @@ import numpy as np
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.mutants import mutant
+from gaugeblock.conformance.mutants.formats import KnowsTheFormatOfPairs, stored
 from gaugeblock.spec.config import Layout
-from gaugeblock.spec.precision import BFLOAT16, FLOAT16, FLOAT32, HALF, Format
+from gaugeblock.spec.precision import BFLOAT16, FLOAT16, FLOAT32, HALF
 from gaugeblock.spec.rotary import Dims
 
 REPORTS = (
@@ -20,22 +21,8 @@ REPORTS = (
 )
 
 
-def stored(x: Array, io: Format | np.dtype[Any]) -> Array:
-    """x rounded to a format and read back."""
-    dtype = io.dtype if isinstance(io, Format) else io
-    return np.asarray(x.astype(dtype).astype(x.dtype))
-
-
-class KnowsTheFormat(NumpyBackend):
-    """Remembers the format of the call."""
-
-    def rotate(self, x: Array, positions: Array, **options: Any) -> Array:
-        self.io = x.dtype
-        return super().rotate(x, positions, **options)
-
-
 @mutant(killed_by=("ROPE-ANGLE", "ROPE-PAIR-ZERO"), reports=REPORTS, catalogue="M29", dtypes=HALF)
-class PositionsInTheFormat(KnowsTheFormat):
+class PositionsInTheFormat(KnowsTheFormatOfPairs):
     """Positions are held in the format of the vectors."""
 
     def _angles(self, positions: Array, frequencies: Array) -> Array:
@@ -43,7 +30,7 @@ class PositionsInTheFormat(KnowsTheFormat):
 
 
 @mutant(killed_by=("ROPE-ANGLE", "ROPE-FORMULA"), reports=REPORTS[:2], catalogue="M29", dtypes=HALF)
-class AnglesInTheFormat(KnowsTheFormat):
+class AnglesInTheFormat(KnowsTheFormatOfPairs):
     """Angles are rounded to the format of the vectors."""
 
     def _angles(self, positions: Array, frequencies: Array) -> Array:
@@ -51,7 +38,7 @@ class AnglesInTheFormat(KnowsTheFormat):
 
 
 @mutant(killed_by=("ROPE-ANGLE", "ROPE-FORMULA"), reports=REPORTS[2:], catalogue="M29", dtypes=HALF)
-class FrequenciesInTheFormat(KnowsTheFormat):
+class FrequenciesInTheFormat(KnowsTheFormatOfPairs):
     """Frequencies are rounded to the format of the vectors."""
 
     def _frequencies(self, d: Dims, base: float) -> Array:
@@ -92,7 +79,7 @@ class TableInBfloat16(NumpyBackend):
 
 
 @mutant(killed_by=("ROPE-FORMULA",), dtypes=HALF)
-class TableInTheFormat(KnowsTheFormat):
+class TableInTheFormat(KnowsTheFormatOfPairs):
     """Cosines and sines are rounded to the format of the vectors, and level strict is declared."""
 
     def _table(self, angles: Array, magnitude: float) -> tuple[Array, Array]:
@@ -101,7 +88,7 @@ class TableInTheFormat(KnowsTheFormat):
 
 
 @mutant(killed_by=("ROPE-FORMULA",), dtypes=HALF)
-class ProductsInTheFormat(KnowsTheFormat):
+class ProductsInTheFormat(KnowsTheFormatOfPairs):
     """Products are rounded to the format of the vectors, and level strict is declared."""
 
     def _turned(self, d: Dims, x: Array, cos: Array, sin: Array, layout: Layout) -> Array:
@@ -123,7 +110,7 @@ class TrigonometryInaccurate(NumpyBackend):
 
 
 @mutant(killed_by=("ROPE-FORMULA", "ROPE-ANGLE"), dtypes=("float64",))
-class AnglesOfFloat64InFloat32(KnowsTheFormat):
+class AnglesOfFloat64InFloat32(KnowsTheFormatOfPairs):
     """Angles are float32 for float64, too."""
 
     def _angles(self, positions: Array, frequencies: Array) -> Array:
@@ -131,7 +118,7 @@ class AnglesOfFloat64InFloat32(KnowsTheFormat):
 
 
 @mutant(killed_by=("ROPE-FORMULA",), dtypes=("float64",))
-class RotationOfFloat64InFloat32(KnowsTheFormat):
+class RotationOfFloat64InFloat32(KnowsTheFormatOfPairs):
     """float64 is rotated in float32 and converted back."""
 
     def rotate(self, x: Array, positions: Array, **options: Any) -> Array:

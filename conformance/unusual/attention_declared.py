@@ -6,6 +6,7 @@ import numpy as np
 
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array
+from gaugeblock.conformance.mutants.formats import KnowsTheFormatOfScores
 from gaugeblock.conformance.unusual import correct
 from gaugeblock.conformance.unusual.attention import divided, finite
 from gaugeblock.spec.attention import Dims, Window
@@ -18,26 +19,14 @@ Given = Array | None
 FUSED = {"bfloat16": Level.FUSED, "float16": Level.FUSED}
 
 
-class KnowsTheFormat(NumpyBackend):
-    """Remembers the format of the call, to which it rounds intermediates."""
+class KeepsTheFormat(KnowsTheFormatOfScores):
+    """Rounds intermediates to the format of the call, and declares that."""
 
     level = FUSED
 
-    def attention(self, q: Array, k: Array, v: Array, **options: Any) -> Array:
-        self.io = q.dtype
-        return super().attention(q, k, v, **options)
-
-    def soft_capped_attention(self, q: Array, k: Array, v: Array, **options: Any) -> Array:
-        self.io = q.dtype
-        return super().soft_capped_attention(q, k, v, **options)
-
-    def _stored(self, x: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return np.asarray(x.astype(self.io).astype(x.dtype))
-
 
 @correct
-class WeightsStored(KnowsTheFormat):
+class WeightsStored(KeepsTheFormat):
     """Weights are rounded to half precision; level fused is declared."""
 
     def _softmax(self, scores: Array, visible: Array) -> Array:
@@ -45,7 +34,7 @@ class WeightsStored(KnowsTheFormat):
 
 
 @correct
-class ExponentialsStored(KnowsTheFormat):
+class ExponentialsStored(KeepsTheFormat):
     """Exponentials are rounded to half precision before the mixture, and divided by their unrounded sum after it."""
 
     def _softmax(self, scores: Array, visible: Array) -> Array:
@@ -69,7 +58,7 @@ class ExponentialsStoredThenSummed(ExponentialsStored):
 
 
 @correct
-class EverythingStored(KnowsTheFormat):
+class EverythingStored(KeepsTheFormat):
     """Scaled queries, scores, scores plus bias and weights are rounded to half precision; that is the default level."""
 
     level = {}

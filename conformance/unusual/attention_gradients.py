@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
+from gaugeblock.backends.numpy.arrays import Array
+from gaugeblock.conformance.mutants.formats import KnowsTheFormatOfScores
 from gaugeblock.conformance.mutants.handwritten import HandwrittenAttention
 from gaugeblock.conformance.unusual import BACKWARD, correct
 from gaugeblock.spec.attention import Dims
@@ -56,14 +57,10 @@ class KeyBlocksBackward(DeltaFromTheOutput):
 
 
 @correct
-class AttentionBackwardInTheFormat(HandwrittenAttention):
+class AttentionBackwardInTheFormat(KnowsTheFormatOfScores, HandwrittenAttention):
     """Weights and scores of the backward pass, and what heads give a group, are rounded to the format of the call."""
 
     dtypes = BACKWARD
-
-    def attention(self, q: Array, k: Array, v: Array, **options: Any) -> Array:
-        self.io = q.dtype
-        return super().attention(q, k, v, **options)
 
     def _weights_again(self, scores: Array, visible: Array) -> Array:
         return self._stored(super()._weights_again(scores, visible))
@@ -73,6 +70,3 @@ class AttentionBackwardInTheFormat(HandwrittenAttention):
 
     def _over_group(self, d: Dims, g: Array) -> Array:
         return super()._over_group(d, self._stored(g))
-
-    def _stored(self, x: Array) -> Array:
-        return upcast(round_once(x, self.io))

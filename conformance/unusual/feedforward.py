@@ -8,6 +8,7 @@ import numpy as np
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
 from gaugeblock.backends.numpy.feedforward import erf
+from gaugeblock.conformance.mutants.formats import KnowsTheFormatOfNetworks
 from gaugeblock.conformance.unusual import correct
 from gaugeblock.spec.errors import Unsupported
 from gaugeblock.spec.precision import Level
@@ -168,21 +169,10 @@ class HiddenByBlocks(NumpyBackend):
         return round_once(np.asarray(total), x.dtype)
 
 
-class KeepsTheFormat(NumpyBackend):
+class KeepsTheFormat(KnowsTheFormatOfNetworks):
     """Rounds to half precision what level stored lets it round, and declares that."""
 
     level = {"bfloat16": Level.STORED, "float16": Level.STORED}
-
-    def feed_forward(self, x: Array, weights: Weights, *, activation: str) -> Array:
-        self.io = x.dtype
-        return super().feed_forward(x, weights, activation=activation)
-
-    def swiglu(self, x: Array, weights: Weights) -> Array:
-        self.io = x.dtype
-        return super().swiglu(x, weights)
-
-    def _stored(self, x: Array) -> Array:
-        return upcast(round_once(x, self.io))
 
 
 @correct

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
+from gaugeblock.backends.numpy.arrays import Array
+from gaugeblock.conformance.mutants.formats import KnowsTheFormatOfNetworks
 from gaugeblock.conformance.mutants.handwritten import Back, HandwrittenNetworks
 from gaugeblock.conformance.unusual import correct
 from gaugeblock.conformance.unusual.feedforward import GeluOfFewTerms
@@ -32,19 +33,11 @@ class GeluOfFewTermsBackward(GeluOfFewTerms, HandwrittenNetworks):
 
 
 @correct
-class NetworksBackwardInTheFormat(HandwrittenNetworks):
+class NetworksBackwardInTheFormat(KnowsTheFormatOfNetworks, HandwrittenNetworks):
     """Every intermediate of the backward pass is rounded to the format of the call, as eager code has it."""
 
-    def feed_forward(self, x: Array, weights: Mapping[str, Array], *, activation: str) -> Array:
-        self.io = x.dtype
-        return super().feed_forward(x, weights, activation=activation)
-
-    def swiglu(self, x: Array, weights: Mapping[str, Array]) -> Array:
-        self.io = x.dtype
-        return super().swiglu(x, weights)
-
     def _linear_back(self, dy: Array, weights: Mapping[str, Array], layer: str) -> Array:
-        return upcast(round_once(super()._linear_back(dy, weights, layer), self.io))
+        return self._stored(super()._linear_back(dy, weights, layer))
 
     def _layer_back(self, x: Array, dy: Array, weights: Mapping[str, Array], layer: str) -> Back:
-        return super()._layer_back(x, upcast(round_once(dy, self.io)), weights, layer)
+        return super()._layer_back(x, self._stored(dy), weights, layer)

@@ -7,6 +7,7 @@ import numpy as np
 
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array
+from gaugeblock.conformance.mutants.formats import KnowsTheFormatOfPairs
 from gaugeblock.conformance.unusual import correct
 from gaugeblock.spec.config import NTK, Layout, Linear, Llama3, Scaling, YaRN
 from gaugeblock.spec.conventions import Conventions
@@ -177,27 +178,19 @@ def _kept(R: int, base: float) -> tuple[float, ...]:
     return tuple(base ** (-2 * i / R) for i in range(R // 2))
 
 
-class KnowsTheFormat(NumpyBackend):
-    """Remembers the format of the call, and declares level fused."""
+class KeepsTheFormat(KnowsTheFormatOfPairs):
+    """Rounds intermediates to the format of the call, and declares that."""
 
     level = NumpyBackend.level | FUSED
 
-    def rotate(self, x: Array, positions: Array, **options: Any) -> Array:
-        self.io = x.dtype
-        return super().rotate(x, positions, **options)
-
-    def stored(self, x: Array) -> Array:
-        """x rounded to the format of the call and read back."""
-        return x.astype(self.io).astype(x.dtype)
-
 
 @correct
-class TableInTheFormatDeclared(KnowsTheFormat):
+class TableInTheFormatDeclared(KeepsTheFormat):
     """Cosines and sines are rounded to the format of the vectors, and level fused is declared."""
 
     def _table(self, angles: Array, magnitude: float) -> tuple[Array, Array]:
         cos, sin = super()._table(angles, magnitude)
-        return self.stored(cos), self.stored(sin)
+        return self._stored(cos), self._stored(sin)
 
 
 @correct
@@ -208,8 +201,8 @@ class EverythingInTheFormat(TableInTheFormatDeclared):
         first, second = self._pairs(d, layout)
         a, b = x[..., first], x[..., second]
         turned = x.copy()
-        turned[..., first] = self.stored(self.stored(a * cos) - self.stored(b * sin))
-        turned[..., second] = self.stored(self.stored(b * cos) + self.stored(a * sin))
+        turned[..., first] = self._stored(self._stored(a * cos) - self._stored(b * sin))
+        turned[..., second] = self._stored(self._stored(b * cos) + self._stored(a * sin))
         return turned
 
 
