@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ import numpy as np
 T = TypeVar("T")
 
 PLAIN = (str, int, float, frozenset, Enum, np.generic, np.dtype, type(None))  # whose repr tells all
+EQUAL = (str, int, bool, type(None))  # of which those that are equal are the same
 MOST = 20_000  # results; what was used longest ago goes first
 
 Results = OrderedDict[Hashable, Any]
@@ -59,14 +61,22 @@ def recall(make: Callable[[], T], *of: Any) -> T:
 
 
 def _key(x: Any) -> Hashable:
-    if isinstance(x, Mapping):
-        return tuple((name, _key(value)) for name, value in x.items())
-    if isinstance(x, np.ndarray):
-        return x.dtype.name, x.shape, x.strides, blake2b(x.tobytes(), digest_size=16).digest()
-    if isinstance(x, tuple | list):
-        return type(x), tuple(map(_key, x))
-    if is_dataclass(x):
-        return type(x), tuple(_key(getattr(x, f.name)) for f in fields(x))
-    if not isinstance(x, PLAIN):
-        raise TypeError(f"recall: nothing is known by {type(x).__name__}")
-    return type(x), repr(x)  # equal values are not always the same: 0.0 and -0.0, 1 and True
+    return _way(type(x))(x)  # type: ignore[arg-type]  # classes are hashable
+
+
+@cache
+def _way(kind: type) -> Callable[[Any], Hashable]:
+    """How those of a kind are known; it is asked for so often that each kind is looked at but once."""
+    if issubclass(kind, Mapping):
+        return lambda x: tuple((name, _key(value)) for name, value in x.items())
+    if issubclass(kind, np.ndarray):
+        return lambda x: (x.dtype.name, x.shape, x.strides, blake2b(x.tobytes(), digest_size=16).digest())
+    if issubclass(kind, tuple | list):
+        return lambda x: (kind, *map(_key, x))
+    if is_dataclass(kind):
+        names = [f.name for f in fields(kind)]
+        return lambda x: (kind, *(_key(getattr(x, name)) for name in names))
+    if not issubclass(kind, PLAIN):
+        raise TypeError(f"recall: nothing is known by {kind.__name__}")
+    # equal values are not always the same: 0.0 and -0.0, 1 and True
+    return (lambda x: (kind, x)) if kind in EQUAL else lambda x: (kind, repr(x))

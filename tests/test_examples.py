@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NAIVE = f"{ROOT / 'examples' / 'naive_numpy.py'}:NaiveAttention"
 SDPA = f"{ROOT / 'examples' / 'torch_sdpa.py'}:TorchSDPA"
+JAX = f"{ROOT / 'examples' / 'jax_nn.py'}:JaxNN"
 
 
 def gaugeblock(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -145,7 +146,23 @@ def test_propose_finds_what_the_torch_example_declares() -> None:
     assert set(ast.literal_eval(lines[1].removeprefix("unsupported = "))) == set(backend.unsupported)
 
 
-@pytest.mark.parametrize(("name", "most"), [("naive_numpy.py", 14), ("torch_sdpa.py", 30)])
+def test_the_jax_example_conforms() -> None:
+    pytest.importorskip("jax")
+    found = check_backend(load(JAX), only=["attention"], profile="quick", dtypes=["float32"])
+    assert {r.outcome for r in found} == {"pass", "unsupported"}
+    assert {r.reason.partition(":")[0] for r in found if r.outcome == "unsupported"} == {"attention.value_width"}
+
+
+def test_propose_finds_what_the_jax_example_declares() -> None:
+    pytest.importorskip("jax")
+    lines, rules = propose(JAX, []), load(JAX).conventions.empty_row
+    assert 'causal_alignment="top_left"' in lines[0] and not isinstance(rules, str)
+    assert all(f'"{route}": "{rule}"' in lines[0] for route, rule in rules.items())
+    assert lines[1].startswith('unsupported = {"attention.value_width": ') and lines[1].count('": "') == 1
+    assert lines[2] == 'level = {"bfloat16": Level.FUSED, "float16": Level.FUSED}'
+
+
+@pytest.mark.parametrize(("name", "most"), [("naive_numpy.py", 14), ("torch_sdpa.py", 30), ("jax_nn.py", 20)])
 def test_an_example_stays_short(name: str, most: int) -> None:
     tree = ast.parse((ROOT / "examples" / name).read_text(encoding="utf-8"))
     (made,) = (node for node in tree.body if isinstance(node, ast.ClassDef))

@@ -62,12 +62,18 @@ def by_clause(records: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
 
 
 def failures(records: Iterable[Record]) -> list[list[Record]]:
-    """The cells that do not conform, grouped by backend and by the clause that they break."""
+    """The cells that do not conform, grouped by backend and by the clause that they break, or what is not offered."""
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         if record.outcome in WRONG:
-            groups[record.backend, blamed(record)].append(record)
+            groups[record.backend, _lacking(record) or blamed(record)].append(record)
     return list(groups.values())
+
+
+def _lacking(record: Record) -> str:
+    """What alone explains that the backend raises: one cause, whatever the clauses are that it meets."""
+    told = (record.failure or {}).get("likely", ())
+    return str(told[0]["declare"]) if record.outcome == "error" and len(told) == 1 else ""
 
 
 def summary(name: str, records: Sequence[Record]) -> str:

@@ -1,0 +1,76 @@
+"""A backend that raises is told what it seems to lack, and that one lack reads as one fault."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gaugeblock.backends.numpy import NumpyBackend
+from gaugeblock.conformance.check import check_backend
+from gaugeblock.conformance.checks import Record
+from gaugeblock.conformance.report.terminal import failures
+
+Refused = Callable[[Any, Any, dict[str, Any]], bool]
+REFUSED: dict[str, tuple[Refused, set[str]]] = {
+    "values": (lambda q, v, o: q.shape[-1] != v.shape[-1], {"attention.value_width"}),
+    "mask": (lambda q, v, o: o.get("mask") is not None, {"attention.mask"}),
+    "heads of a mask": (
+        lambda q, v, o: o.get("mask") is not None and o["mask"].shape[1] > 1,
+        {"attention.mask.heads"},
+    ),
+    "two at once": (
+        lambda q, v, o: o.get("mask") is not None and bool(o.get("causal")),
+        {"attention.mask+causal"},
+    ),
+    "two, each by itself": (
+        lambda q, v, o: q.shape[-1] != v.shape[-1] or o.get("window") is not None,
+        {"attention.value_width", "attention.window"},
+    ),
+}
+
+
+class Refuses(NumpyBackend):
+    """Attention that knows nothing of some calls, and says so in its own words."""
+
+    name = "refuses"
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__()
+        self.refused = refused
+
+    def attention(self, q: Any, k: Any, v: Any, **options: Any) -> Any:
+        if self.refused(q, v, options):
+            raise RuntimeError("no kernel found")
+        return super().attention(q, k, v, **options)
+
+
+def errors(refused: Refused) -> list[Record]:
+    found = check_backend(Refuses(refused), only=["attention"], profile="quick", dtypes=["float32"])
+    wrong = [record for record in found if record.outcome not in ("pass", "unsupported")]
+    assert wrong and {record.outcome for record in wrong} == {"error"}
+    return wrong
+
+
+def named(record: Record) -> Iterator[str]:
+    yield from (hint["text"].removesuffix(" is not offered") for hint in (record.failure or {})["likely"])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_named_is_what_is_refused(name: str) -> None:
+    refused, lacking = REFUSED[name]
+    wrong = errors(refused)
+    assert {feature for record in wrong for feature in named(record)} == lacking
+    nameless = {record.check for record in wrong if not list(named(record))}
+    assert nameless <= {"mask_broadcasts"}  # its law writes a mask out for all heads, whatever the case has
+
+
+@pytest.mark.parametrize("name", ["values", "two at once"])
+def test_one_lack_is_one_failure(name: str) -> None:
+    wrong = errors(REFUSED[name][0])
+    assert len({record.clauses for record in wrong}) > 1
+    assert len(failures(wrong)) == 1
+
+
+def test_nothing_is_named_where_every_call_raises() -> None:
+    wrong = errors(lambda q, v, o: True)
+    assert not any(feature for record in wrong for feature in named(record))
