@@ -160,7 +160,7 @@ def run(check: Check, backend: Backend, dtype: str, plan: Plan = Plan()) -> Reco
         record.outcome, record.failure = "fail", describe(check, cell, failure)
     except BackendRaised as raised:
         record.outcome, record.reason = "error", str(raised)
-        record.failure = {"case": case_text(check, raised.case), "likely": _to_declare(check, cell, raised.case)}
+        record.failure = {"case": case_text(check, raised.case), "likely": _to_declare(check, cell, raised)}
     except UnexpectedPass as works:
         record.outcome, record.reason = "unexpected-pass", str(works)
     except SuiteError as wrong:
@@ -169,12 +169,12 @@ def run(check: Check, backend: Backend, dtype: str, plan: Plan = Plan()) -> Reco
     return _complete(record, cell, time.perf_counter() - start)
 
 
-def _to_declare(check: Check, cell: Cell, case: Case | None) -> list[dict[str, str]]:
+def _to_declare(check: Check, cell: Cell, raised: BackendRaised) -> list[dict[str, str]]:
     """A backend that raises may lack what the call uses, or the check needs: the lines that say so."""
     from gaugeblock.conformance.missing import missing
 
     rarest = [f"{check.offer}.{feature}" for feature in sorted(check.needs, key=len)[-1:]]
-    names = missing(check, cell, case) if case else rarest
+    names = missing(check, cell, raised) if raised.case else rarest
     known = [name for name in names if name in FEATURES]
     return [{"text": f"{name} is not offered", "declare": f'unsupported = {{"{name}": "why"}}'} for name in known]
 

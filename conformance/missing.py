@@ -1,44 +1,94 @@
 """What a backend lacks that raises where it should have given a result: found by leaving features out of the call."""
 
 from collections.abc import Callable
-from itertools import combinations
+from functools import partial, reduce
+from itertools import combinations, permutations
 
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.checks import Check
 from gaugeblock.spec.features import FEATURES
 
+Works = Callable[[Case], bool | None]
 
-def missing(check: Check, cell: Cell, case: Case) -> list[str]:
+
+def missing(check: Check, cell: Cell, raised: BackendRaised) -> list[str]:
     """The features of the call that the backend seems not to offer, as it would declare them; empty if none is known.
 
-    It gives a result without any one of them, or else, where two things are wrong at once, without a pair of them.
+    Those without any one of which it gives a result; where more is wrong, those with which alone it gives none.
     """
+    if raised.case is None:
+        return []
+    case = raised.case
     used = sorted(feature for feature in case.used() if f"{cell.offer}.{feature}" in FEATURES)
     # without the feature that it is about a check may call nothing; so the plain call is asked, if it raises as well
-    law = _called if _gives(_called, cell, case) is False else check.body
-    found = [feature for feature in used if _gives(law, cell, _without(case, feature))]
-    if not found:
-        pairs = (pair for pair in combinations(used, 2) if _gives(law, cell, _without(case, *pair)))
-        return [f"{cell.offer}.{feature}" for feature in next(pairs, ())]
-    return [f"{cell.offer}.{name}" for name in _narrowest(cell.offer, found)]
+    law = _called if _same(_called, cell, raised) else check.body
+    works = partial(_gives, law, cell)
+    found = [feature for feature in used if works(_without(works, case, feature))]
+    blamed = _together(cell, works, case, found) if found else _each(cell, works, case, used)
+    return [f"{cell.offer}.{feature}" for feature in blamed]
+
+
+def _together(cell: Cell, works: Works, case: Case, found: list[str]) -> list[str]:
+    """Of features each of which must go: those that never work, or the combination, or all of them."""
+    other = {feature: _without(works, case, feature).used() for feature in found}
+    never = [feature for feature in found if not any(feature in other[one] for one in found if one != feature)]
+    return never or _combined(cell, found) or found
+
+
+def _each(cell: Cell, works: Works, case: Case, used: list[str]) -> list[str]:
+    """The features that a case that is otherwise plain cannot have; else the combinations of two of them."""
+
+    def alone(*kept: str) -> bool:
+        others = (one for one in used if not any(f"{name}.".startswith(f"{one}.") for name in kept))
+        left = reduce(partial(_without, works), others, case)
+        return left.used().issuperset(kept) and works(left) is False
+
+    if not works(reduce(partial(_without, works), used, case)):  # what takes the place of a choice may be missing too
+        fewest = (some for size in (2, 3) for some in combinations(used, size))
+        return list(next((some for some in fewest if works(reduce(partial(_without, works), some, case))), ()))
+    lacking = [feature for feature in used if alone(feature)]
+    roots = [one for one in lacking if not any(one.startswith(f"{other}.") for other in lacking)]
+    return roots or [pair for pair in _combined(cell, used) if alone(*pair.split("+"))]
+
+
+def _combined(cell: Cell, features: list[str]) -> list[str]:
+    pairs = (f"{a}+{b}" for a, b in permutations(features, 2))
+    return [pair for pair in pairs if f"{cell.offer}.{pair}" in FEATURES]
 
 
 def _called(cell: Cell, case: Case) -> None:
     cell.call(case)
 
 
-def _without(case: Case, *features: str) -> Case:
-    for feature in features:
-        if feature in case.used():
-            case = case.without(feature)
+def _same(law: Callable[..., None], cell: Cell, raised: BackendRaised) -> bool:
+    try:
+        law(_fresh(cell), raised.case)
+    except BackendRaised as again:
+        return str(again) == str(raised)
+    except Exception:
+        return False
+    return False
+
+
+def _without(works: Works, case: Case, feature: str) -> Case:
+    """The nearest case without the feature; what takes its place goes in its turn, until the backend works."""
+    seen: set[str] = set()
+    while feature in case.used() and feature not in seen:
+        seen.add(feature)
+        before, case = case.used(), case.without(feature)
+        family = feature.rpartition(".")[0]
+        new = [one for one in sorted(case.used() - before) if family and one.startswith(f"{family}.")]
+        if not new or works(case):
+            break
+        feature = new[0]
     return case
 
 
 def _gives(law: Callable[..., None], cell: Cell, case: Case) -> bool | None:
     """Whether the backend gives a result, right or wrong; None where the law knows no such case."""
     try:
-        law(Cell(cell.backend, cell.component, cell.dtype, cell.needs, cell.offer), case)
+        law(_fresh(cell), case)
     except Nonconformance:
         return True
     except BackendRaised:
@@ -48,9 +98,6 @@ def _gives(law: Callable[..., None], cell: Cell, case: Case) -> bool | None:
     return True
 
 
-def _narrowest(offer: str, found: list[str]) -> list[str]:
-    """Without those of which a part is found, and with a combination in the place of what it is made of."""
-    leaves = [one for one in found if not any(other.startswith(f"{one}.") for other in found)]
-    together = [f"{a}+{b}" for x, y in combinations(leaves, 2) for a, b in ((x, y), (y, x))]
-    known = [pair for pair in together if f"{offer}.{pair}" in FEATURES]
-    return known if len(known) == 1 and len(leaves) == 2 else leaves
+def _fresh(cell: Cell) -> Cell:
+    """One whose score nobody keeps."""
+    return Cell(cell.backend, cell.component, cell.dtype, cell.needs, cell.offer)

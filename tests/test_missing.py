@@ -9,6 +9,7 @@ from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.conformance.check import check_backend
 from gaugeblock.conformance.checks import Record
 from gaugeblock.conformance.report.terminal import failures
+from gaugeblock.conformance.unusual import unusual
 
 Refused = Callable[[Any, Any, dict[str, Any]], bool]
 REFUSED: dict[str, tuple[Refused, set[str]]] = {
@@ -26,7 +27,12 @@ REFUSED: dict[str, tuple[Refused, set[str]]] = {
         lambda q, v, o: q.shape[-1] != v.shape[-1] or o.get("window") is not None,
         {"attention.value_width", "attention.window"},
     ),
+    "three, each by itself": (
+        lambda q, v, o: q.shape[-1] != v.shape[-1] or o.get("window") is not None or o.get("bias") is not None,
+        {"attention.value_width", "attention.window", "attention.bias"},
+    ),
 }
+SILENT = {"OneOptionAtATime": 0, "PlainSelfAttention": 0, "NormsWithoutOptions": 0, "AppendOnly": 1}
 
 
 class Refuses(NumpyBackend):
@@ -69,6 +75,19 @@ def test_one_lack_is_one_failure(name: str) -> None:
     wrong = errors(REFUSED[name][0])
     assert len({record.clauses for record in wrong}) > 1
     assert len(failures(wrong)) == 1
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_implementations_that_declare_nothing_of_what_they_lack(name: str) -> None:
+    """What is named is what they do declare; the caches that share nothing are two, and their case is plain."""
+    way = unusual()[name]
+    backend = way.make()
+    lacking = set(backend.unsupported)
+    backend.unsupported = {}
+    found = check_backend(backend, only=[way.component], profile="quick", dtypes=["float32"])
+    wrong = [record for record in found if record.outcome == "error"]
+    assert {feature for record in wrong for feature in named(record)} <= lacking
+    assert len(wrong) > 10 and sum(not list(named(record)) for record in wrong) == SILENT[name]
 
 
 def test_nothing_is_named_where_every_call_raises() -> None:
