@@ -66,7 +66,7 @@ def _same(law: Callable[..., None], cell: Cell, raised: BackendRaised) -> bool:
         law(_fresh(cell), raised.case)
     except BackendRaised as again:
         return str(again) == str(raised)
-    except Exception:
+    except Exception:  # no such call is made of this case
         return False
     return False
 
@@ -93,7 +93,7 @@ def _gives(law: Callable[..., None], cell: Cell, case: Case) -> bool | None:
         return True
     except BackendRaised:
         return False
-    except Exception:
+    except Exception:  # the law's own: whatever the backend raises comes as BackendRaised
         return None
     return True
 
