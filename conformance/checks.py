@@ -170,12 +170,14 @@ def run(check: Check, backend: Backend, dtype: str, plan: Plan = Plan()) -> Reco
 
 
 def _to_declare(check: Check, cell: Cell, raised: BackendRaised) -> list[dict[str, str]]:
-    """A backend that raises may lack what the call uses, or the check needs: the lines that say so."""
+    """A backend that raises may lack what the call uses: the lines that say so."""
+    from gaugeblock.conformance.diagnosis import broken
     from gaugeblock.conformance.missing import missing
 
-    rarest = [f"{check.offer}.{feature}" for feature in sorted(check.needs, key=len)[-1:]]
-    names = missing(check, cell, raised) if raised.case else rarest
-    known = [name for name in names if name in FEATURES]
+    try:
+        known = [name for name in missing(check, cell, raised) if name in FEATURES]
+    except Exception as error:  # whatever it is, what the backend raised must not be lost with it
+        return [{"text": broken(error), "declare": ""}]
     return [{"text": f"{name} is not offered", "declare": f'unsupported = {{"{name}": "why"}}'} for name in known]
 
 

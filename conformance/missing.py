@@ -7,6 +7,7 @@ from itertools import combinations, permutations
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.checks import Check
+from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.features import FEATURES
 
 Works = Callable[[Case], bool | None]
@@ -15,11 +16,12 @@ Works = Callable[[Case], bool | None]
 def missing(check: Check, cell: Cell, raised: BackendRaised) -> list[str]:
     """The features of the call that the backend seems not to offer, as it would declare them; empty if none is known.
 
-    Those without any one of which it gives a result; where more is wrong, those with which alone it gives none.
+    Those without any one of which it gives a result; where more is wrong, those with which alone it gives none. Without
+    a case there is nothing to try, and the feature that the check is about is named.
     """
-    if raised.case is None:
-        return []
     case = raised.case
+    if case is None:
+        return [f"{cell.offer}.{feature}" for feature in sorted(check.needs, key=len)[-1:]]
     used = sorted(feature for feature in case.used() if f"{cell.offer}.{feature}" in FEATURES)
     # without the feature that it is about a check may call nothing; so the plain call is asked, if it raises as well
     law = _called if _same(_called, cell, raised) else check.body
@@ -76,7 +78,11 @@ def _without(works: Works, case: Case, feature: str) -> Case:
     seen: set[str] = set()
     while feature in case.used() and feature not in seen:
         seen.add(feature)
-        before, case = case.used(), case.without(feature)
+        before = case.used()
+        try:
+            case = case.without(feature)
+        except (ConfigError, KeyError):  # without it this is no case: what the check is about
+            break
         family = feature.rpartition(".")[0]
         new = [one for one in sorted(case.used() - before) if family and one.startswith(f"{family}.")]
         if not new or works(case):

@@ -8,6 +8,7 @@ import pytest
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.conformance.check import check_backend
 from gaugeblock.conformance.checks import Record
+from gaugeblock.conformance.diagnosis import BROKEN
 from gaugeblock.conformance.report.terminal import failures
 from gaugeblock.conformance.unusual import unusual
 
@@ -88,6 +89,28 @@ def test_implementations_that_declare_nothing_of_what_they_lack(name: str) -> No
     wrong = [record for record in found if record.outcome == "error"]
     assert {feature for record in wrong for feature in named(record)} <= lacking
     assert len(wrong) > 10 and sum(not list(named(record)) for record in wrong) == SILENT[name]
+
+
+@pytest.mark.parametrize("name", ["BertLike", "LlamaLike"])
+def test_what_is_raised_is_not_lost_where_a_feature_cannot_be_left_out(name: str) -> None:
+    """Some cases of models make no sense without what they are about."""
+    backend = unusual()[name].make()
+    backend.unsupported = {}
+    found = check_backend(backend, only=["model"], profile="quick", dtypes=["float32"])
+    wrong = [record for record in found if record.outcome == "error"]
+    assert wrong and all(record.reason.startswith("raised ") for record in wrong)
+    assert not any("could not explain" in hint["text"] for r in wrong for hint in (r.failure or {})["likely"])
+
+
+def test_a_search_that_breaks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: Any) -> list[str]:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr("gaugeblock.conformance.missing.missing", breaks)
+    for record in errors(REFUSED["mask"][0]):
+        assert record.reason == "raised RuntimeError: no kernel found"
+        (hint,) = (record.failure or {})["likely"]
+        assert hint == {"text": f"{BROKEN}: ZeroDivisionError: on purpose", "declare": ""}
 
 
 def test_nothing_is_named_where_every_call_raises() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array, round_once, upcast
+from gaugeblock.conformance.mutants.formats import KnowsTheFormatOfRows
 from gaugeblock.conformance.unusual import correct
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import HALF, Level
@@ -183,14 +184,10 @@ class SumsOfRowsInFloat64(NumpyBackend):
 
 
 @correct
-class NormalizedRowStored(NumpyBackend):
+class NormalizedRowStored(KnowsTheFormatOfRows):
     """The normalized row is stored in half precision before the weight, and after it before the bias: level fused."""
 
     level = {name: Level.FUSED for name in HALF}
-
-    def layer_norm(self, x: Array, weight: Given, bias: Given, *, eps: float) -> Array:
-        self.io = x.dtype
-        return super().layer_norm(x, weight, bias, eps=eps)
 
     def _affine(self, normalized: Array, weight: Given, bias: Given) -> Array:
         return super()._affine(self._stored(super()._affine(self._stored(normalized), weight, None)), None, bias)
@@ -199,9 +196,6 @@ class NormalizedRowStored(NumpyBackend):
         normalized = super().rms_norm(x, None, eps=eps)
         checked = super().rms_norm(x, weight, eps=eps)
         return checked if weight is None else round_once(upcast(normalized) * self._gain(weight), x.dtype)
-
-    def _stored(self, x: Array) -> Array:
-        return upcast(round_once(x, self.io))
 
 
 @correct
