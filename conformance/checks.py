@@ -209,11 +209,11 @@ def _examples(check: Check, cell: Cell, plan: Plan) -> None:
         _example(check, cell, cell.fit(case))
 
     count = max(2, ceil(EXAMPLES[plan.profile] * check.effort))
-    try_examples(_inputs(check, plan.profile), example, count, plan.seed, plan.shrink)
+    try_examples(cases_of(check, plan.profile), example, count, plan.seed, plan.shrink)
 
 
 @cache
-def _inputs(check: Check, profile: str) -> SearchStrategy[Any]:
+def cases_of(check: Check, profile: str) -> SearchStrategy[Any]:
     """What a check draws from: dear to make, and the same in every dtype and for every backend."""
     assert check.cases is not None
     return check.cases(Draw(profile))

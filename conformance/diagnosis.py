@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import islice
 from math import isfinite
 from typing import Any
 
@@ -11,13 +12,13 @@ import numpy as np
 
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.cell import Cell, Nonconformance
-from gaugeblock.conformance.verdict import Status, judge
-from gaugeblock.spec.backend import Numpy
+from gaugeblock.conformance.ignored import gives, ignored
 from gaugeblock.spec.conventions import CHOICES, CHOICES_EMPTY_ROW, Conventions
 from gaugeblock.spec.precision import EXACT, HALF, Level
 from gaugeblock.spec.reference.bounded import Expected
 
 MOST = 3
+MUST_RAISE = "and raise where it is asked for"
 BROKEN = "the suite could not explain this"
 
 
@@ -29,6 +30,9 @@ class Hint:
     declare: str = ""
 
 
+Explained = tuple[Hint, Expected]  # and what it would give
+
+
 def likely(cell: Cell, failure: Nonconformance) -> list[Hint]:
     """The explanations that give exactly the result that was got, within their own bounds."""
     hints = [Hint(failure.advice, failure.declare)] if failure.advice else []
@@ -36,12 +40,22 @@ def likely(cell: Cell, failure: Nonconformance) -> list[Hint]:
     if case is None or inputs is None or got is None:
         return hints
     try:
-        for hint, expected in _explanations(cell, case, inputs):
-            if len(hints) < MOST and _gives(got, expected, case.size(inputs)):
-                hints.append(hint)
+        giving = ((h, e) for h, e in _explanations(cell, case, inputs) if gives(got, e, case.size(inputs)))
+        found = list(islice(giving, MOST - len(hints)))
+        feature = ignored(cell, case, inputs, got)
+        hints += [hint for hint, _ in (found if feature is None else _declarable(found, *feature))]
     except Exception as error:  # whatever it is, the failure that was to be explained must not be lost with it
         hints.append(Hint(broken(error)))
     return hints
+
+
+def _declarable(found: list[Explained], name: str, expected: Expected) -> list[Explained]:
+    """The hints, with the line for a feature that is ignored, beside the words that already say so where some do."""
+    line = f'unsupported = {{"{name}": "why"}}  # {MUST_RAISE}'
+    for n, (hint, told) in enumerate(found):
+        if not hint.declare and np.array_equal(told.value, expected.value, equal_nan=True):
+            return [*found[:n], (replace(hint, declare=line), told), *found[n + 1 :]]
+    return [*found, (Hint(f"{name} is ignored", line), expected)]
 
 
 def broken(error: Exception) -> str:
@@ -49,12 +63,7 @@ def broken(error: Exception) -> str:
     return f"{BROKEN}: {type(error).__name__}: {error}"
 
 
-def _gives(got: Numpy, expected: Expected, size: float) -> bool:
-    verdict = judge(got, expected, size=size)
-    return verdict.status is Status.PASS and not verdict.vacuous and not np.all(expected.free)
-
-
-def _explanations(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint, Expected]]:
+def _explanations(cell: Cell, case: Case, inputs: Inputs) -> Iterator[Explained]:
     declared = cell.expected(case, inputs)
     for conventions, name, value in _siblings(cell.backend.conventions) if case.conventional else ():
         changed = f"conventions = Conventions({spelled(conventions)})"
@@ -86,7 +95,7 @@ def _siblings(declared: Conventions) -> Iterator[tuple[Conventions, str, str]]:
                 yield replace(declared, **changed), name.replace("_", " "), value
 
 
-def _narrow_scalars(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint, Expected]]:
+def _narrow_scalars(cell: Cell, case: Case, inputs: Inputs) -> Iterator[Explained]:
     """What the numbers among the arguments give once they have been rounded to float32."""
     conventions, narrow = cell.backend.conventions, _narrowed(case)
     if cell.dtype == "float64" and conventions.scalars == "float64" and narrow != case:
@@ -114,7 +123,7 @@ def spelled(conventions: Conventions) -> str:
     return ", ".join(f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}" for name, value in changed)
 
 
-def _levels(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[Hint, Expected]]:
+def _levels(cell: Cell, case: Case, inputs: Inputs) -> Iterator[Explained]:
     if cell.dtype not in HALF:
         return
     own = cell.own(case, inputs)

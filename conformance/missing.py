@@ -26,14 +26,16 @@ def missing(check: Check, cell: Cell, raised: BackendRaised) -> list[str]:
     # without the feature that it is about a check may call nothing; so the plain call is asked, if it raises as well
     law = _called if _same(_called, cell, raised) else check.body
     works = partial(_gives, law, cell)
-    found = [feature for feature in used if works(_without(works, case, feature))]
+    found = [feature for feature in used if works(without(works, case, feature))]
+    # where a result is wrong the law may have ended before the call that raises
+    found = [one for one in found if _conforms(law, cell, without(works, case, one))] or found
     blamed = _together(cell, works, case, found) if found else _each(cell, works, case, used)
     return [f"{cell.offer}.{feature}" for feature in blamed]
 
 
 def _together(cell: Cell, works: Works, case: Case, found: list[str]) -> list[str]:
     """Of features each of which must go: those that never work, or the combination, or all of them."""
-    other = {feature: _without(works, case, feature).used() for feature in found}
+    other = {feature: without(works, case, feature).used() for feature in found}
     never = [feature for feature in found if not any(feature in other[one] for one in found if one != feature)]
     return never or _combined(cell, found) or found
 
@@ -43,12 +45,12 @@ def _each(cell: Cell, works: Works, case: Case, used: list[str]) -> list[str]:
 
     def alone(*kept: str) -> bool:
         others = (one for one in used if not any(f"{name}.".startswith(f"{one}.") for name in kept))
-        left = reduce(partial(_without, works), others, case)
+        left = reduce(partial(without, works), others, case)
         return left.used().issuperset(kept) and works(left) is False
 
-    if not works(reduce(partial(_without, works), used, case)):  # what takes the place of a choice may be missing too
+    if not works(reduce(partial(without, works), used, case)):  # what takes the place of a choice may be missing too
         fewest = (some for size in (2, 3) for some in combinations(used, size))
-        return list(next((some for some in fewest if works(reduce(partial(_without, works), some, case))), ()))
+        return list(next((some for some in fewest if works(reduce(partial(without, works), some, case))), ()))
     lacking = [feature for feature in used if alone(feature)]
     roots = [one for one in lacking if not any(one.startswith(f"{other}.") for other in lacking)]
     return roots or [pair for pair in _combined(cell, used) if alone(*pair.split("+"))]
@@ -65,7 +67,7 @@ def _called(cell: Cell, case: Case) -> None:
 
 def _same(law: Callable[..., None], cell: Cell, raised: BackendRaised) -> bool:
     try:
-        law(_fresh(cell), raised.case)
+        law(fresh(cell), raised.case)
     except BackendRaised as again:
         return str(again) == str(raised)
     except Exception:  # no such call is made of this case
@@ -73,8 +75,8 @@ def _same(law: Callable[..., None], cell: Cell, raised: BackendRaised) -> bool:
     return False
 
 
-def _without(works: Works, case: Case, feature: str) -> Case:
-    """The nearest case without the feature; what takes its place goes in its turn, until the backend works."""
+def without(works: Works, case: Case, feature: str) -> Case:
+    """The nearest case without the feature; what takes its place goes in its turn, until it works."""
     seen: set[str] = set()
     while feature in case.used() and feature not in seen:
         seen.add(feature)
@@ -94,7 +96,7 @@ def _without(works: Works, case: Case, feature: str) -> Case:
 def _gives(law: Callable[..., None], cell: Cell, case: Case) -> bool | None:
     """Whether the backend gives a result, right or wrong; None where the law knows no such case."""
     try:
-        law(_fresh(cell), case)
+        law(fresh(cell), case)
     except Nonconformance:
         return True
     except BackendRaised:
@@ -104,6 +106,14 @@ def _gives(law: Callable[..., None], cell: Cell, case: Case) -> bool | None:
     return True
 
 
-def _fresh(cell: Cell) -> Cell:
+def _conforms(law: Callable[..., None], cell: Cell, case: Case) -> bool:
+    try:
+        law(fresh(cell), case)
+    except Exception:  # a result that is wrong, or the law's own
+        return False
+    return True
+
+
+def fresh(cell: Cell) -> Cell:
     """One whose score nobody keeps."""
     return Cell(cell.backend, cell.component, cell.dtype, cell.needs, cell.offer)

@@ -112,7 +112,7 @@ def test_eps_is_the_configured_one(cell: Cell, case: Case) -> None:
     right(cell, case, "BLOCK-EPS", NORMS)
 
 
-@block("BLOCK-EPS", needs=("eps.zero",), cases=partial(cases, eps=(0.0,)), effort=ONCE)
+@block("BLOCK-EPS", needs=("eps.zero",), cases=partial(cases, x=("small", "normal"), eps=(0.0,)), effort=ONCE)
 def test_eps_may_be_zero(cell: Cell, case: Case) -> None:
     right(cell, case, "BLOCK-EPS", NORMS)
 

@@ -49,7 +49,7 @@ def test_padded_steps_stay_on_the_device(cell: Cell, case: DecodeCase) -> None:
 
 @step(
     "MODEL-PLACEMENT",
-    needs=("reorder", "truncate", "fork"),
+    needs=("step", "reorder", "truncate", "fork"),
     cases=partial(decoding.cases, ops=MIXED, pads=("",)),
     effort=0.3,
 )

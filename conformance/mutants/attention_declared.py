@@ -4,7 +4,8 @@ from itertools import product
 
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.conformance.mutants import mutant
-from gaugeblock.conformance.mutants.declared import declares, forgets
+from gaugeblock.conformance.mutants.declared import declares, forgets, ignores
+from gaugeblock.conformance.mutants.ignoring import IgnoresInCalls, dropped
 from gaugeblock.conformance.unusual.attention_declared import (
     Eager,
     EverythingStored,
@@ -35,6 +36,8 @@ declares(
     convention="scalars",
     value="float64",
 )
+IGNORED = {name: dropped(name) for name in ("mask", "bias", "causal", "scale")}
+ignores(IgnoresInCalls, __name__, "attention", IGNORED, "ATTN-UNSUPPORTED")
 
 
 @mutant(killed_by=("ATTN-EMPTY-ROW",))

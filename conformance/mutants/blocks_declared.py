@@ -1,6 +1,7 @@
-"""Blocks that refuse what they declare to offer."""
+"""Blocks that refuse what they declare to offer, and that take what they declare to lack."""
 
-from gaugeblock.conformance.mutants.declared import forgets
+from gaugeblock.conformance.mutants.declared import forgets, ignores
+from gaugeblock.conformance.mutants.ignoring import BLOCKS, IgnoresInBlocks
 from gaugeblock.conformance.unusual.blocks import BertBlocksOnly, LlamaBlocksOnly
 
 forgets(
@@ -45,3 +46,4 @@ forgets(
         "block.activation.silu": "BLOCK-NORMS-IN-TURN",
     },
 )
+ignores(IgnoresInBlocks, __name__, "block", BLOCKS, "BLOCK-UNSUPPORTED")

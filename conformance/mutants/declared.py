@@ -37,6 +37,16 @@ def forgets(make: type[Backend], module: str, features: Mapping[str, str]) -> No
         _register(make, module, name, fault, {"unsupported": left}, (clause,), ("float32",))
 
 
+def ignores(make: type[Backend], module: str, offer: str, changes: Mapping[str, Any], clause: str) -> None:
+    """Register, for each feature, one that declares it unsupported and then calls as if it had not been asked for."""
+    for feature, change in changes.items():
+        words = (f"{offer}.Ignores.{feature}").replace("_", ".").split(".")
+        name = "".join(word[0].upper() + word[1:] for word in words)
+        fault = f"{offer}.{feature} is declared unsupported; asked for all the same, it is silently ignored."
+        given = {"unsupported": {f"{offer}.{feature}": "not built"}, "change": staticmethod(change)}
+        _register(make, module, name, fault, given, (clause,), ("float32",))
+
+
 def _register(
     make: type[Backend],
     module: str,

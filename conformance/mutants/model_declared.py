@@ -1,7 +1,14 @@
 """Decoders that declare what they do not do."""
 
 from gaugeblock.backends.numpy import NumpyBackend
-from gaugeblock.conformance.mutants.declared import declares, forgets
+from gaugeblock.conformance.mutants.declared import declares, forgets, ignores
+from gaugeblock.conformance.mutants.ignoring import (
+    STACKS,
+    IgnoresInDecoders,
+    IgnoresInEncoders,
+    IgnoresPads,
+    dropped,
+)
 from gaugeblock.conformance.unusual.model_decoding import RecomputesEverything, StepsNeverConsume, TextOfAnyLength
 
 CONSUMED, CAPACITY = ("MODEL-CONSUMED",), ("MODEL-STEP-ATOMIC",)
@@ -17,3 +24,7 @@ declares(RecomputesEverything, __name__, killed_by=CAPACITY, convention="capacit
 declares(StepsNeverConsume, __name__, killed_by=CONSUMED, convention="consumed_cache", value="raises")
 declares(TextOfAnyLength, __name__, killed_by=CAPACITY, convention="capacity", value="fixed")
 forgets(RecomputesEverything, __name__, {"decoder.bytes": "CACHE-BYTES"})
+for offer, make in (("encoder", IgnoresInEncoders), ("decoder", IgnoresInDecoders)):
+    ignores(make, __name__, offer, STACKS, "MODEL-UNSUPPORTED")
+    ignores(IgnoresPads, __name__, offer, {"token_mask": dropped("token_mask")}, "MODEL-UNSUPPORTED")
+ignores(IgnoresPads, __name__, "decoder", {"memory_mask": dropped("memory_mask")}, "MODEL-UNSUPPORTED")

@@ -1,6 +1,7 @@
-"""Multi-head attention that refuses what it declares to offer."""
+"""Multi-head attention that refuses what it declares to offer, and that takes what it declares to lack."""
 
-from gaugeblock.conformance.mutants.declared import forgets
+from gaugeblock.conformance.mutants.declared import forgets, ignores
+from gaugeblock.conformance.mutants.ignoring import HEADS, IgnoresInHeads
 from gaugeblock.conformance.unusual.multihead import PlainSelfAttention
 
 forgets(
@@ -25,3 +26,4 @@ forgets(
         "multihead.empty.queries": "MHA-EMPTY-AXES",
     },
 )
+ignores(IgnoresInHeads, __name__, "multihead", HEADS, "MHA-UNSUPPORTED")

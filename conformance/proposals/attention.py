@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from gaugeblock.conformance.cell import Cell
-from gaugeblock.conformance.proposals.probing import fits, raised, tightest
+from gaugeblock.conformance.proposals.probing import fits, lacking, tightest
 from gaugeblock.conformance.refusals.attention import using
 from gaugeblock.conformance.strategies.attention import POOL, AttentionCase
 from gaugeblock.spec.backend import Backend
@@ -24,7 +24,7 @@ EMPTIES: dict[Route, dict[str, Any]] = {
 
 
 def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
-    """Each feature whose call raises, with the error's first line, unless a part of it raises already."""
+    """Each feature that a call ignores or raises for, with the reason, unless a part of it is lacking already."""
     known: list[str] = []
     found: dict[str, str] = {}
     for name in sorted(
@@ -35,7 +35,7 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
             continue
         backend.unsupported = {f"attention.{part}": "raises" for part in known}
         cell = Cell(backend, "attention", dtype)
-        error = raised(cell, using(cell, name))
+        error = lacking(cell, using(cell, name), name)
         if error:
             known.append(name)
             found[f"attention.{name}"] = error

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.laws.blocks import right
-from gaugeblock.conformance.proposals.probing import raised
+from gaugeblock.conformance.proposals.probing import lacking
 from gaugeblock.conformance.refusals.blocks import using
 from gaugeblock.conformance.strategies.blocks import SIZES, BlockCase
 from gaugeblock.spec.backend import Backend
@@ -21,12 +21,12 @@ def conventions(backend: Backend, dtype: str) -> Conventions:
 
 
 def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
-    """Each feature whose call raises, with the error's first line."""
+    """Each feature that a call ignores or raises for, with the reason."""
     found: dict[str, str] = {}
     cell = Cell(backend, "blocks", dtype, offer="block")
     for name in (n.removeprefix("block.") for n in FEATURES if n.startswith("block.")):
         backend.unsupported = {**backend.unsupported, **found}
-        error = raised(cell, using(cell, name))
+        error = lacking(cell, using(cell, name), name)
         if error:
             found[f"block.{name}"] = error
     return found

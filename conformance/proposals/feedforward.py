@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import Cell
-from gaugeblock.conformance.proposals.probing import raised, tightest
+from gaugeblock.conformance.proposals.probing import lacking, tightest
 from gaugeblock.conformance.refusals.feedforward import using_activation, using_network
 from gaugeblock.conformance.strategies.activations import EVERY, GELU, GELU_TANH, RELU, SILU, ActivationCase
 from gaugeblock.conformance.strategies.feedforward import NETWORKS, FeedForwardCase
@@ -25,7 +25,7 @@ def conventions(backend: Backend, dtype: str) -> Conventions:
 
 
 def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
-    """Each feature whose call raises, with the error's first line."""
+    """Each feature that a call ignores or raises for, with the reason."""
     found: dict[str, str] = {}
     for offer, using in USING.items():
         if not offers(backend, "feedforward", offer):
@@ -33,7 +33,7 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
         cell = Cell(backend, "feedforward", dtype, offer=offer)
         for name in (n.removeprefix(f"{offer}.") for n in FEATURES if n.startswith(f"{offer}.")):
             backend.unsupported = {**backend.unsupported, **found}
-            error = raised(cell, using(cell, name))
+            error = lacking(cell, using(cell, name), name)
             if error:
                 found[f"{offer}.{name}"] = error
     return found

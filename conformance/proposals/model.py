@@ -6,7 +6,7 @@ from typing import Any
 
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.laws.compositions import steps_hold, traced
-from gaugeblock.conformance.proposals.probing import raised
+from gaugeblock.conformance.proposals.probing import lacking, raised
 from gaugeblock.conformance.refusals.model import DECODER, ENCODER, using
 from gaugeblock.conformance.strategies.model import ModelCase
 from gaugeblock.conformance.verdict import Status, judge
@@ -46,7 +46,7 @@ def conventions(backend: Backend, dtype: str) -> Conventions:
 
 
 def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
-    """Each feature of whole sequences whose call raises, with the error's first line."""
+    """Each feature of whole sequences that a call ignores or raises for, with the reason."""
     found: dict[str, str] = {}
     for offer in _offered(backend):
         cell = Cell(backend, "model", dtype, offer=offer)
@@ -54,7 +54,7 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
         for name in (n.removeprefix(f"{offer}.") for n in FEATURES if n.startswith(f"{offer}.")):
             backend.unsupported = {**backend.unsupported, **found}
             case = using(cell, name, base)
-            error = raised(cell, case) if name in case.used() else ""
+            error = lacking(cell, case, name) if name in case.used() else ""
             if error:
                 found[f"{offer}.{name}"] = error
     return found

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.laws.compositions import holds
-from gaugeblock.conformance.proposals.probing import raised
+from gaugeblock.conformance.proposals.probing import lacking
 from gaugeblock.conformance.refusals.multihead import using
 from gaugeblock.conformance.strategies.multihead import ANY, EVERY, MultiHeadCase
 from gaugeblock.spec.backend import Backend
@@ -21,7 +21,7 @@ def conventions(backend: Backend, dtype: str) -> Conventions:
 
 
 def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
-    """Each feature whose call raises, with the error's first line, unless a part of it raises already."""
+    """Each feature that a call ignores or raises for, with the reason, unless a part of it is lacking already."""
     found: dict[str, str] = {}
     declared = backend.unsupported
     names = (n.removeprefix("multihead.") for n in FEATURES if n.startswith("multihead."))
@@ -30,7 +30,7 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
         cell = Cell(backend, "multihead", dtype)
         case = using(cell, name)
         known = {n.removeprefix("multihead.") for n in found}
-        error = "" if known & case.used() else raised(cell, case)
+        error = "" if known & case.used() else lacking(cell, case, name)
         if error:
             found[f"multihead.{name}"] = error
     backend.unsupported = declared

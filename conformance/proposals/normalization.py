@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from gaugeblock.conformance.cell import Cell
-from gaugeblock.conformance.proposals.probing import fits, raised, tightest
+from gaugeblock.conformance.proposals.probing import fits, lacking, tightest
 from gaugeblock.conformance.refusals.normalization import BASES, using
 from gaugeblock.conformance.strategies.normalization import POOL, NormCase
 from gaugeblock.spec.backend import Backend
@@ -19,12 +19,13 @@ SIBLINGS = {"layer_norm": ("layer_norm_form", "sample_eps_outside"), "rms_norm":
 
 
 def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
-    """Each feature whose call raises, with the error's first line."""
+    """Each feature that a call ignores or raises for, with the reason."""
     found: dict[str, str] = {}
     for offer in _offered(backend):
         for name in (n for n in FEATURES if n.startswith(f"{offer}.")):
             cell = Cell(backend, "normalization", dtype, offer=offer)
-            error = raised(cell, using(cell, name.removeprefix(f"{offer}.")))
+            feature = name.removeprefix(f"{offer}.")
+            error = lacking(cell, using(cell, feature), feature)
             if error:
                 found[name] = error
     return found

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.laws.positions import outside
-from gaugeblock.conformance.proposals.probing import fits, raised, tightest
+from gaugeblock.conformance.proposals.probing import fits, lacking, tightest
 from gaugeblock.conformance.refusals import refused
 from gaugeblock.conformance.refusals.positions import (
     alibi_range,
@@ -37,12 +37,13 @@ PROBES: tuple[tuple[str, str, str, Case], ...] = (
 
 
 def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
-    """Each feature whose call raises, with the error's first line."""
+    """Each feature that a call ignores or raises for, with the reason."""
     found: dict[str, str] = {}
     for offer in _offered(backend):
         for name in (n for n in FEATURES if n.startswith(f"{offer}.")):
             cell = Cell(backend, "positions", dtype, offer=offer)
-            error = raised(cell, USING[offer](cell, name.removeprefix(f"{offer}.")))
+            feature = name.removeprefix(f"{offer}.")
+            error = lacking(cell, USING[offer](cell, feature), feature)
             if error:
                 found[name] = error
     for room in _rotary(backend):

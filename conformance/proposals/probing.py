@@ -5,11 +5,14 @@ from dataclasses import replace
 
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
+from gaugeblock.conformance.ignored import ignored
 from gaugeblock.conformance.verdict import Status, judge
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import Level
 from gaugeblock.spec.reference.bounded import Expected
+
+IGNORED = "ignored, and must raise"
 
 
 def raised(cell: Cell, case: Case) -> str:
@@ -21,6 +24,19 @@ def raised(cell: Cell, case: Case) -> str:
     except Nonconformance:
         return ""
     return ""
+
+
+def lacking(cell: Cell, case: Case, feature: str) -> str:
+    """Why the feature that a call uses seems not to be offered: the error that it raises, or that it is ignored."""
+    error = raised(cell, case)
+    if error or not case.used().issuperset(feature.split("+")):
+        return error
+    inputs = case.inputs(cell.io)
+    try:
+        blamed = ignored(cell, case, inputs, cell.call(case, inputs))
+    except (BackendRaised, Nonconformance):
+        return ""
+    return IGNORED if blamed is not None and blamed[0] == f"{cell.offer}.{feature}" else ""
 
 
 def fits(cell: Cell, case: Case, conventions: Conventions) -> bool:

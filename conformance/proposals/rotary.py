@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gaugeblock.conformance.cell import Cell
-from gaugeblock.conformance.proposals.probing import fits, raised, tightest
+from gaugeblock.conformance.proposals.probing import fits, lacking, tightest
 from gaugeblock.conformance.refusals.rotary import using
 from gaugeblock.conformance.strategies.rotary import POOL, RotaryCase
 from gaugeblock.spec.backend import Backend
@@ -17,7 +17,7 @@ PARTIAL = RotaryCase(B=1, H=2, T=3, D=8, rotary_dim=4, positions="offset")
 
 
 def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
-    """Each feature whose call raises, with the error's first line, unless a part of it raises already."""
+    """Each feature that a call ignores or raises for, with the reason, unless a part of it is lacking already."""
     known: list[str] = []
     found: dict[str, str] = {}
     names = (
@@ -29,7 +29,7 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
             continue
         backend.unsupported = {**before, **{f"rotary.{part}": "raises" for part in known}}
         cell = Cell(backend, "positions", dtype, offer="rotary")
-        error = raised(cell, using(cell, name))
+        error = lacking(cell, using(cell, name), name)
         if error:
             known.append(name)
             found[f"rotary.{name}"] = error

@@ -108,6 +108,7 @@ WEIGHTS: Mapping[str, Fill] = {
 ROWS: Mapping[str, Callable[[tuple[int, ...], Generator], Numpy]] = {
     "normal": lambda shape, rng: rng.normal(size=shape),
     "scaled": lambda shape, rng: rng.normal(size=shape) * np.exp2(rng.integers(-3, 4, size=(*shape[:-1], 1))),
+    "small": lambda shape, rng: rng.normal(size=shape) * 2.0**-9,  # so that an eps of 1e-5 outweighs the variance
     "zero": lambda shape, rng: np.zeros(shape),
     "integers": lambda shape, rng: rng.integers(1, 4, shape).astype(np.float64),
     "positive": lambda shape, rng: 0.25 + np.abs(rng.normal(size=shape)),

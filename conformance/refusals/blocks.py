@@ -151,7 +151,7 @@ USES: dict[str, dict[str, Any]] = {
     "positions": {"positions": "gaps", "rotary": "half"},
     "positions.rows": {"positions": "rows", "rotary": "half"},
     "rotary": {"rotary": "half"},
-    "rotary.interleaved": {"rotary": "interleaved"},
+    "rotary.interleaved": {"rotary": "interleaved", "D": 4, "E": 4, "M": 16},  # one pair has but one layout
     "alibi": {"alibi": True},
     "window": {"window": (1, 1)},
     "scale": {"scale": 0.3},
@@ -160,7 +160,7 @@ USES: dict[str, dict[str, Any]] = {
     "grouped": {"K": 2},
     "value_width": {"E": 3},
     "inner_width": {"M": 7},
-    "eps.zero": {"eps": 0.0},
+    "eps.zero": {"eps": 0.0, "x": "small"},
     "empty.batch": {"B": 0},
     "empty.tokens": {"T": 0},
     "empty.context": {"cross": True, "S": 0},

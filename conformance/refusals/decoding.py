@@ -16,7 +16,9 @@ from gaugeblock.conformance.strategies.model import ModelCase
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.errors import ConfigError, DTypeError, GaugeblockError, PositionError, ShapeError
 
-SMALL = DecodeCase(B=2, T=2, M=4, H=2, K=1, D=2, E=3, F=3, V=5, L=1, rotary="half", activation="relu")
+SIZES: Mapping[str, Any] = {"B": 2, "T": 2, "M": 4, "H": 2, "K": 1, "D": 2, "E": 3, "F": 3, "V": 5, "L": 1}
+SMALL = DecodeCase(**SIZES, rotary="half", activation="relu")
+MODEL = ModelCase(**SIZES, rotary="half", activation="relu")
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class OfModel(Malformed):
     A step is made with a fresh cache of four columns.
     """
 
-    case: DecodeCase = SMALL
+    case: ModelCase = MODEL
 
     def raised(self, cell: Cell) -> Exception | None:
         """What the backend raises for the call."""
@@ -84,7 +86,7 @@ def malformed_generations(cell: Cell) -> Iterator[OfModel]:
 def beyond_the_table(cell: Cell) -> Iterator[OfModel]:
     """Generations that would read more tokens than a learned table has rows, which prompt and number tell."""
     if offers(cell, "learned") and cell.backend.conventions.out_of_range == "raises":
-        short = replace(SMALL, rotary="", positions="learned", max_positions=4)
+        short = replace(MODEL, rotary="", positions="learned", max_positions=4)
         problem = "prompt and answer have more tokens than the table of positions has rows"
         yield OfModel(problem, PositionError, "generate", (ids(2, 3),), {"max_new_tokens": 3}, case=short)
 

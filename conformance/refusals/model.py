@@ -183,16 +183,17 @@ def using(cell: Cell, feature: str, base: ModelCase | None = None) -> ModelCase:
     return case
 
 
+WIDER = {"D": 4, "E": 4, "M": 12}  # a head of one pair of components has but one layout
 USES: Mapping[str, dict[str, Any]] = {
-    "token_mask": {"pads": "full"},
+    "token_mask": {"pads": "left"},
     **{f"padding.{name}": {"pads": name} for name in ("left", "right", "middle")},
     "padding.rows": {"pads": "row"},
     "padding.ids": {"pads": "left", "outside": True},
     "learned": {"positions": "learned", "rotary": ""},
     "sinusoidal": {"positions": "sinusoidal", "rotary": ""},
     "rotary": {"positions": "", "rotary": "half"},
-    "rotary.interleaved": {"positions": "", "rotary": "interleaved"},
-    "rotary.partial": {"positions": "", "rotary": "half", "rotary_dim": 2, "D": 4},
+    "rotary.interleaved": {"positions": "", "rotary": "interleaved", **WIDER},
+    "rotary.partial": {"positions": "", "rotary": "half", "rotary_dim": 2, **WIDER},
     "rotary.scaling": {"positions": "", "rotary": "half", "scaling": "linear4"},
     "alibi": {"positions": "", "rotary": "", "alibi": True},
     "positionless": {"positions": "", "rotary": ""},
@@ -222,7 +223,7 @@ USES: Mapping[str, dict[str, Any]] = {
     "vectors": {"vectors": True},
     "beside_decoder": {"kind": "both", "encode": True},
     "memory": {"kind": "both"},
-    "memory_mask": {"kind": "both", "memory_pads": "full"},
+    "memory_mask": {"kind": "both", "memory_pads": "left"},
     "memory_mask.rows": {"kind": "both", "memory_pads": "row"},
     "tied": {"tied": True},
     "untied": {"tied": False},

@@ -143,12 +143,13 @@ def using(cell: Cell, feature: str) -> MultiHeadCase:
 
 
 BASE = MultiHeadCase(B=2, T=5, M=8, H=4, K=4, D=2, E=2)
+WIDER = {"D": 4, "E": 4, "M": 16}  # a head of one pair of components has but one layout
 USES: dict[str, dict[str, Any]] = {
     "context": {"context": True, "S": 5},
     "rectangular": {"context": True, "S": 3},
     "rotary": {"rotary": "half"},
-    "rotary.interleaved": {"rotary": "interleaved"},
-    "rotary.partial": {"rotary": "half", "rotary_dim": 2, "D": 4, "E": 4, "M": 16},
+    "rotary.interleaved": {"rotary": "interleaved", **WIDER},
+    "rotary.partial": {"rotary": "half", "rotary_dim": 2, **WIDER},
     "rotary.scaling": {"rotary": "half", "scaling": "linear2.5"},
     "alibi": {"alibi": True},
     "alibi.heads": {"alibi": True, "H": 3, "K": 3, "M": 6},

@@ -71,9 +71,10 @@ def failures(records: Iterable[Record]) -> list[list[Record]]:
 
 
 def _lacking(record: Record) -> str:
-    """What alone explains that the backend raises: one cause, whatever the clauses are that it meets."""
+    """A feature whose lack alone explains the failure: one cause, whatever the clauses are that it meets."""
     told = (record.failure or {}).get("likely", ())
-    return str(told[0]["declare"]) if record.outcome == "error" and len(told) == 1 else ""
+    line = str(told[0]["declare"]) if len(told) == 1 else ""
+    return line if line.startswith("unsupported") else ""
 
 
 def summary(name: str, records: Sequence[Record]) -> str:

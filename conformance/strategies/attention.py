@@ -20,6 +20,8 @@ from gaugeblock.spec.precision import Contract, Format
 from gaugeblock.spec.reference import attention as reference
 from gaugeblock.spec.reference.bounded import Expected
 
+MOST_QUERIES = 64  # to be given to many keys; their scores would fill the memory
+
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionCase(Case):
@@ -132,7 +134,7 @@ class AttentionCase(Case):
             "window": {"window": None},
             "scale": {"scale": None},
             "scale.nonpositive": {"scale": abs(self.scale or 0.5)},
-            "rectangular": {"T": self.S} if self.S > 0 else {"S": self.T},
+            "rectangular": {"T": self.S} if 0 < self.S <= MOST_QUERIES else {"S": self.T},
             "grouped": {"K": self.H},
             "value_width": {"E": self.D},
             "empty.batch": {"B": 1},

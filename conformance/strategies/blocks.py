@@ -121,8 +121,8 @@ class BlockCase(BlockFields):
 
     def without(self, feature: str) -> Self:
         if feature.startswith("activation."):
-            turn = ACTIVATIONS.index(self.activation) + 1
-            return replace(self, activation=ACTIVATIONS[turn % len(ACTIVATIONS)])
+            later = ACTIVATIONS[ACTIVATIONS.index(self.activation) + 1 :]
+            return replace(self, activation=later[0]) if later else self.without("ungated")
         return replace(self, **self._nearest(feature))
 
     def _nearest(self, feature: str) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class BlockCase(BlockFields):
             "layer": {"norm": "rms"},
             "pre": {"placement": "post"},
             "post": {"placement": "pre"},
-            "gated": {"gated": False},
+            "gated": {"gated": False, "activation": ACTIVATIONS[0]},
             "ungated": {"gated": True, "activation": "silu"},
             "ffn_bias": {"ffn_bias": False},
             "causal": {"causal": False},

@@ -23,9 +23,9 @@ class GenerateCase(ModelCase):
     """One call of generate.
 
     design is "" for weights as they come; chain, in which every id has one successor (the sublayers give nothing, the
-    embedding is the unit matrix, the head a permutation: exact in every format); ties, in which the logits are a bias
-    that holds its largest number twice; or close, in which the lower of the two ids has a little less. eos and pad are
-    ids modulo the vocabulary.
+    embedding is a multiple of the unit matrix, larger than what positions add, the head a permutation); ties, in which
+    the logits are a bias that holds its largest number twice; or close, in which the lower of the two ids has a little
+    less. eos and pad are ids modulo the vocabulary.
     """
 
     method: ClassVar[str] = "generate"
@@ -66,10 +66,12 @@ class GenerateCase(ModelCase):
         made = dict(super().inputs(io))
         if self.design == "chain":
             unit = np.zeros((self.V, self.M))
-            unit[np.arange(self.V), np.arange(self.V)] = 1
+            unit[np.arange(self.V), np.arange(self.V)] = 4
             head = np.zeros((self.M, self.V))
             head[np.arange(self.V), self.successor] = 1
             made |= {"decoder.embedding.weight": unit.astype(io.dtype), "head.weight": head.astype(io.dtype)}
+            if "decoder.positions.weight" in made:  # where no other positions are offered; sinusoids are no larger
+                made["decoder.positions.weight"] = np.clip(made["decoder.positions.weight"], -1, 1)
         if self.design in ("ties", "close"):
             made["head.bias"] = self.scores(io).astype(io.dtype)
             name = "decoder.embedding.weight" if self.tied else "head.weight"
@@ -112,7 +114,7 @@ class GenerateCase(ModelCase):
         return replace(self, **nearest[feature]) if feature in nearest else super().without(feature)
 
 
-# the chain's embedding is the unit matrix, so M is at least V
+# the chain's embedding is a multiple of the unit matrix, so M is at least V
 CHAINS = (
     Shape(2, 8, 4, 2, 6, 3, 5, 7, 2),
     Shape(3, 6, 2, 1, 4, 5, 7, 5, 1),

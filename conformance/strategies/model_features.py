@@ -136,6 +136,17 @@ def _told_by(case: "ModelCase", schemes: list[str]) -> dict[str, Any]:
     }
 
 
+def _whole_rotation(case: "ModelCase") -> dict[str, Any]:
+    """All components turn, one more where they are odd; what was as wide as them stays so."""
+    D = case.D + case.D % 2
+    return {
+        "rotary_dim": None,
+        "D": D,
+        "E": D if case.E == case.D else case.E,
+        "M": case.H * D if case.M == case.H * case.D else case.M,
+    }
+
+
 def _inner_width(case: "ModelCase") -> dict[str, Any]:
     M = case.H * case.D
     return {"M": M, "positions": "learned" if M % 2 and case.positions == "sinusoidal" else case.positions}
@@ -175,7 +186,7 @@ NEAREST: Mapping[str, Change] = {
     "untied": lambda case: {"tied": True},
     "head_bias": lambda case: {"head_bias": False},
     "rotary.interleaved": lambda case: {"rotary": "half"},
-    "rotary.partial": lambda case: {"rotary_dim": None} if case.D % 2 == 0 else _told_otherwise("rotary")(case),
+    "rotary.partial": _whole_rotation,
     "rotary.scaling": lambda case: {"scaling": ""},
     "window": lambda case: {"window": None},
     "scale": lambda case: {"scale": None},

@@ -123,7 +123,7 @@ class MultiHeadCase(AttentionFields):
     def without(self, feature: str) -> Self:
         nearest: dict[str, dict[str, Any]] = {
             "context": {"context": False},
-            "rectangular": {"S": self.T},
+            "rectangular": {"S": self.T} if self.T else {"context": False},
             "rotary": {"rotary": ""},
             "rotary.interleaved": {"rotary": "half"},
             "rotary.partial": {"rotary_dim": None},
