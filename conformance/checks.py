@@ -47,7 +47,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Plan:
-    """How thoroughly to run: profile, seed (None: the same examples every time), shrinking, one case or many."""
+    """How thoroughly to run: profile, seed (None: the same examples every time), one case or many.
+
+    Where shrink is not set a failing example is neither made simpler nor explained: for those who only ask if one fails.
+    """
 
     profile: str = "default"
     seed: int | None = None
@@ -157,10 +160,11 @@ def run(check: Check, backend: Backend, dtype: str, plan: Plan = Plan()) -> Reco
         _examples(check, cell, plan)
         _conclude(cell)
     except Nonconformance as failure:
-        record.outcome, record.failure = "fail", describe(check, cell, failure)
+        record.outcome, record.failure = "fail", describe(check, cell, failure, explain=plan.shrink)
     except BackendRaised as raised:
         record.outcome, record.reason = "error", str(raised)
-        record.failure = {"case": case_text(check, raised.case), "likely": _to_declare(check, cell, raised)}
+        lacking = _to_declare(check, cell, raised) if plan.shrink else []
+        record.failure = {"case": case_text(check, raised.case), "likely": lacking}
     except UnexpectedPass as works:
         record.outcome, record.reason = "unexpected-pass", str(works)
     except SuiteError as wrong:
@@ -252,8 +256,8 @@ def _complete(record: Record, cell: Cell, seconds: float) -> Record:
     )
 
 
-def describe(check: Check, cell: Cell, failure: Nonconformance) -> dict[str, Any]:
-    """A failure as data: clause, case, worst element, likely mistakes."""
+def describe(check: Check, cell: Cell, failure: Nonconformance, *, explain: bool) -> dict[str, Any]:
+    """A failure as data: clause, case, worst element, and where it is to be explained the likely mistakes."""
     from gaugeblock.conformance.diagnosis import likely
 
     verdict = failure.verdict
@@ -273,5 +277,5 @@ def describe(check: Check, cell: Cell, failure: Nonconformance) -> dict[str, Any
             "wrong": verdict.wrong,
             "in_empty_rows": verdict.in_empty_rows,
         }
-    shown["likely"] = [vars(hint) for hint in likely(cell, failure)]
+    shown["likely"] = [vars(hint) for hint in likely(cell, failure)] if explain else []
     return shown
