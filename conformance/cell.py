@@ -1,7 +1,7 @@
 """A cell of the report: one check on one backend in one dtype, and what a check may ask of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,12 +11,13 @@ from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.verdict import Status, Verdict, judge, same_bits
 from gaugeblock.spec.backend import Backend, Numpy
 from gaugeblock.spec.features import FEATURES, unsupported_by
-from gaugeblock.spec.precision import EXACT, FORMATS, HALF, Contract, Format, Level, declared_level
+from gaugeblock.spec.precision import EXACT, FLOAT32, FORMATS, HALF, Contract, Format, Level, declared_level
 from gaugeblock.spec.reference.bounded import Bits, Expected
 
 C = TypeVar("C", bound=Case)
 
 REPEATS = 16
+INPUTS_ROUNDED = 4  # times the bound of float32, to which what goes in is rounded as well
 
 
 class Nonconformance(AssertionError):
@@ -182,8 +183,23 @@ class Cell:
         verdict = at(self.level)
         self._keep(verdict)
         if verdict.status is Status.FAIL:
-            raise Nonconformance(law, case, clause=clause, verdict=verdict, inputs=inputs)
+            advice = self._advice(got, expected)
+            raise Nonconformance(law, case, clause=clause, verdict=verdict, inputs=inputs, **advice)
         self._hold(verdict, at)
+
+    @property
+    def in_float32(self) -> dict[str, Any]:
+        """The advice for what computes in float32 where it should in float64."""
+        others = [f'"{dtype}"' for dtype in FORMATS if dtype in self.backend.dtypes and dtype != "float64"]
+        declare = f"dtypes = frozenset({{{', '.join(others)}}})" if others else ""
+        return {"advice": "float64 is computed in float32", "declare": declare}
+
+    def _advice(self, got: Numpy, expected: Callable[[Contract], Expected]) -> dict[str, Any]:
+        if self.dtype != "float64":
+            return {}
+        narrow = expected(replace(self.contract(), io=FLOAT32))
+        found = judge(got, replace(narrow, err=INPUTS_ROUNDED * narrow.err)).status
+        return self.in_float32 if found is Status.PASS else {}
 
     def same(
         self, case: Case, inputs: Inputs, changed: Inputs, law: str, where: Bits | None = None, to: Case | None = None

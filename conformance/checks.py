@@ -49,7 +49,7 @@ class Check:
 class Plan:
     """How thoroughly to run: profile, seed (None: the same examples every time), one case or many.
 
-    Where shrink is not set a failing example is neither made simpler nor explained: for those who only ask if one fails.
+    Where shrink is not set a failing example is neither made simpler nor explained: enough for who asks if one fails.
     """
 
     profile: str = "default"

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from gaugeblock.conformance.case import Case, Inputs
-from gaugeblock.conformance.cell import Cell, Nonconformance
+from gaugeblock.conformance.cell import INPUTS_ROUNDED, Cell, Nonconformance
 from gaugeblock.conformance.ignored import gives, ignored
 from gaugeblock.spec.conventions import CHOICES, CHOICES_EMPTY_ROW, Conventions
-from gaugeblock.spec.precision import EXACT, HALF, Level
+from gaugeblock.spec.precision import EXACT, FLOAT32, HALF, Level
 from gaugeblock.spec.reference.bounded import Expected
 
 MOST = 3
@@ -40,8 +40,11 @@ def likely(cell: Cell, failure: Nonconformance) -> list[Hint]:
     if case is None or inputs is None or got is None:
         return hints
     try:
-        giving = ((h, e) for h, e in _explanations(cell, case, inputs) if gives(got, e, case.size(inputs)))
-        found = list(islice(giving, MOST - len(hints)))
+        size = case.size(inputs)
+        found = list(
+            islice(((h, e) for h, e in _explanations(cell, case, inputs) if gives(got, e, size)), MOST - len(hints))
+        )
+        found = found or [(h, e) for h, e in _narrow(cell, case, inputs) if gives(got, e, size)]
         feature = ignored(cell, case, inputs, got)
         hints += [hint for hint, _ in (found if feature is None else _declarable(found, *feature))]
     except Exception as error:  # whatever it is, the failure that was to be explained must not be lost with it
@@ -103,6 +106,14 @@ def _narrow_scalars(cell: Cell, case: Case, inputs: Inputs) -> Iterator[Explaine
         declare = f"conventions = Conventions({spelled(replace(conventions, scalars='float32'))})"
         text = "scale, eps and base are rounded to float32"
         yield Hint(text, declare), replace(expected, err=expected.err + cell.own(narrow, inputs))
+
+
+def _narrow(cell: Cell, case: Case, inputs: Inputs) -> Iterator[Explained]:
+    """What all of it gives in float32."""
+    if cell.dtype == "float64":
+        in_float32 = case.expected(inputs, replace(cell.contract(), io=FLOAT32), cell.backend.conventions)
+        hint = Hint(cell.in_float32["advice"], cell.in_float32["declare"])
+        yield hint, replace(in_float32, err=INPUTS_ROUNDED * in_float32.err)
 
 
 def _narrowed(case: Any) -> Any:

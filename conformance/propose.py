@@ -14,6 +14,8 @@ from gaugeblock.spec.components import offered
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import HALF, Level
 
+WIDTH = 120  # of a line to paste
+
 
 def propose(word: str, dtypes: Sequence[str]) -> list[str]:
     """The lines to paste into a backend: conventions, unsupported, level; nothing is applied.
@@ -64,6 +66,9 @@ def _merged(levels: Mapping[str, Mapping[str, Level | None]]) -> dict[str, Level
 
 
 def _mapping(name: str, values: Mapping[str, Any]) -> Iterator[str]:
-    if values:
-        shown = (f'"{k}": {f"Level.{v.name}" if isinstance(v, Level) else json.dumps(v)}' for k, v in values.items())
-        yield f"{name} = {{{', '.join(shown)}}}"
+    shown = [f'"{k}": {f"Level.{v.name}" if isinstance(v, Level) else json.dumps(v)}' for k, v in values.items()]
+    line = f"{name} = {{{', '.join(shown)}}}"
+    if len(line) <= WIDTH:
+        yield from (line,) if shown else ()
+    else:
+        yield "\n    ".join([f"{name} = {{", *(f"{one}," for one in shown)]) + "\n}"

@@ -31,6 +31,21 @@ def test_numbers_in_float32_are_recognized(name: str) -> None:
     assert record(unusual()[honest].make(), check).outcome == "pass"
 
 
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("Float64InFloat32", "formula"),
+        ("NormsOfFloat64InFloat32", "layer_norm_formula"),
+        ("NormsOfFloat64InFloat32", "steps_give_what_the_whole_gives"),
+    ],
+)
+def test_float64_in_float32_is_recognized(name: str, check: str) -> None:
+    found = record(mutants()[name].make(), check)
+    (hint,) = (found.failure or {})["likely"]
+    assert hint["text"] == "float64 is computed in float32"
+    assert hint["declare"] == 'dtypes = frozenset({"float32", "bfloat16", "float16"})'
+
+
 @pytest.mark.parametrize("name", ["LayerNormEpsSquared", "LayerNormEpsOutside"])
 def test_other_numbers_are_not(name: str) -> None:
     found = record(mutants()[name].make(), "layer_norm_eps")

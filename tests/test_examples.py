@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NAIVE = f"{ROOT / 'examples' / 'naive_numpy.py'}:NaiveAttention"
 SDPA = f"{ROOT / 'examples' / 'torch_sdpa.py'}:TorchSDPA"
+LLAMA = f"{ROOT / 'examples' / 'hf_llama.py'}:HFLlama"
 JAX = f"{ROOT / 'examples' / 'jax_nn.py'}:JaxNN"
 
 
@@ -67,6 +68,13 @@ def test_the_readme_s_adapter_conforms(tmp_path: Path, monkeypatch: pytest.Monke
     space: dict[str, object] = {}
     exec(blocks[""], space)
     assert space["records"]
+
+
+def test_transformers_llama_conforms() -> None:
+    pytest.importorskip("transformers")
+    found = check_backend(load(LLAMA), only=["model"], profile="quick")
+    wrong = [record for record in found if record.outcome not in ("pass", "unsupported")]
+    assert not wrong and sum(record.outcome == "pass" for record in found) > 40
 
 
 def test_the_readme_s_proposal_is_proposed() -> None:

@@ -16,7 +16,7 @@ from gaugeblock.conformance.strategies.compositions import weights_of
 from gaugeblock.conformance.strategies.decoding import DecodeCase, Op, memory_of
 from gaugeblock.conformance.verdict import same_bits
 from gaugeblock.spec.backend import Numpy
-from gaugeblock.spec.precision import EXACT, Contract, Level
+from gaugeblock.spec.precision import EXACT, Contract
 from gaugeblock.spec.reference import model as reference
 from gaugeblock.spec.reference.bounded import Bits, Expected
 from gaugeblock.spec.reference.program import Known, Step
@@ -192,13 +192,13 @@ class Session:
         """Compare the steps since the last call of another kind with the logits of all columns at once."""
         if not self.open:
             return
-        history, level = self.history, self.cell.contract().level
+        history = self.history
         mask = history.real if self.case.pads else None
         memory: dict[str, Any] = dict(history.memory)
 
         @cache
-        def whole(level: Level) -> Expected:
-            model, weights, contract = self.case.model, weights_of(self.inputs), self.cell.contract(level)
+        def whole(contract: Contract) -> Expected:
+            model, weights = self.case.model, weights_of(self.inputs)
             arrays = {"token_mask": mask, **memory}
 
             def logits() -> Expected:
@@ -209,7 +209,7 @@ class Session:
         for got, chunk, start in self.open:
 
             def expected(contract: Contract, chunk: Chunk = chunk, start: int = start) -> Expected:
-                made = whole(level if contract is EXACT else contract.level)
+                made = whole(self.cell.contract() if contract is EXACT else contract)
                 columns = slice(start, start + chunk.now.T)
                 value = made.value[:, columns]
                 err = np.zeros_like(value) if contract is EXACT else made.err[:, columns]  # which has the own one in it

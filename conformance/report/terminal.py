@@ -71,10 +71,10 @@ def failures(records: Iterable[Record]) -> list[list[Record]]:
 
 
 def _lacking(record: Record) -> str:
-    """A feature whose lack alone explains the failure: one cause, whatever the clauses are that it meets."""
+    """A feature or format whose lack alone explains it: one cause, whatever the clauses are that it meets."""
     told = (record.failure or {}).get("likely", ())
     line = str(told[0]["declare"]) if len(told) == 1 else ""
-    return line if line.startswith("unsupported") else ""
+    return line if line.startswith(("unsupported", "dtypes")) else ""
 
 
 def summary(name: str, records: Sequence[Record]) -> str:
