@@ -43,7 +43,7 @@ forgets(
         "block.grouped": "BLOCK-NORMS-IN-TURN",
         "block.activation.relu": "BLOCK-NORMS-IN-TURN",
         "block.activation.gelu_tanh": "BLOCK-FORMULA",
-        "block.activation.silu": "BLOCK-NORMS-IN-TURN",
+        "block.activation.silu": "BLOCK-FEED-FORWARD",
     },
 )
 ignores(IgnoresInBlocks, __name__, "block", BLOCKS, "BLOCK-UNSUPPORTED")

@@ -119,7 +119,6 @@ class LlamaBlocksOnly(OneKind):
             *("context", "context_mask", "layer", "post", "ungated", "ffn_bias", "bidirectional", "mask", "mask.heads"),
             *("rotary.interleaved", "alibi", "window", "scale", "bias", "bias.some", "value_width", "inner_width"),
             *("eps.zero", "empty.batch", "empty.tokens", "empty.context"),
-            *(f"activation.{name}" for name in ("relu", "gelu", "gelu_tanh", "silu")),
         )
     }
 
