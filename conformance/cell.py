@@ -197,8 +197,11 @@ class Cell:
     def _advice(self, got: Numpy, expected: Callable[[Contract], Expected]) -> dict[str, Any]:
         if self.dtype != "float64":
             return {}
-        narrow = expected(replace(self.contract(), io=FLOAT32))
-        found = judge(got, replace(narrow, err=INPUTS_ROUNDED * narrow.err)).status
+        try:
+            narrow = expected(replace(self.contract(), io=FLOAT32))
+            found = judge(got, replace(narrow, err=INPUTS_ROUNDED * narrow.err)).status
+        except Exception:  # whatever it is, the failure that was to be explained must not be lost with it
+            return {}
         return self.in_float32 if found is Status.PASS else {}
 
     def same(
