@@ -73,7 +73,7 @@ def test_a_diagnosis_that_breaks_down_does_not_hide_the_failure(monkeypatch: pyt
 
     monkeypatch.setattr(diagnosis, "_explanations", breaks)
     check = registry()["true_means_may_attend"]
-    found = run(check, mutants()["MaskInverted"].make(), "float32", Plan("quick", shrink=False))
+    found = run(check, mutants()["MaskInverted"].make(), "float32", Plan("quick"))
     assert (found.outcome, (found.failure or {})["likely"]) == (
         "fail",
         [{"text": f"{diagnosis.BROKEN}: ZeroDivisionError: by nothing", "declare": ""}],
