@@ -49,25 +49,24 @@ class HFLlama(Decoder, TorchArrays):
         attention, turns = block.attention, block.attention.rotary
         if not self._of_the_family(config, block):
             raise Unsupported(f"transformers' Llama: {config}")
-        with torch.device("cpu"):
-            model = LlamaForCausalLM(
-                LlamaConfig(
-                    vocab_size=config.decoder.vocabulary,
-                    hidden_size=attention.width,
-                    intermediate_size=block.ffn_width,
-                    num_hidden_layers=config.decoder.layers,
-                    num_attention_heads=attention.heads,
-                    num_key_value_heads=attention.kv_heads,
-                    head_dim=attention.head_width,
-                    rms_norm_eps=block.eps,
-                    rope_parameters={"rope_type": "default", "rope_theta": turns.base},
-                    attention_bias=bool(attention.bias),
-                    mlp_bias=block.ffn_bias,
-                    tie_word_embeddings=config.tied,
-                    bos_token_id=None,
-                    eos_token_id=None,
-                )
+        model = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=config.decoder.vocabulary,
+                hidden_size=attention.width,
+                intermediate_size=block.ffn_width,
+                num_hidden_layers=config.decoder.layers,
+                num_attention_heads=attention.heads,
+                num_key_value_heads=attention.kv_heads,
+                head_dim=attention.head_width,
+                rms_norm_eps=block.eps,
+                rope_parameters={"rope_type": "default", "rope_theta": turns.base},
+                attention_bias=bool(attention.bias),
+                mlp_bias=block.ffn_bias,
+                tie_word_embeddings=config.tied,
+                bos_token_id=None,
+                eos_token_id=None,
             )
+        )
         ours = {self._named(name): w.T if w.ndim == 2 and "embedding" not in name else w for name, w in weights.items()}
         if config.tied:
             ours["lm_head.weight"] = ours["model.embed_tokens.weight"]
@@ -77,20 +76,13 @@ class HFLlama(Decoder, TorchArrays):
 
     def _of_the_family(self, config, block):
         attention, turns, stack = block.attention, block.attention.rotary, config.decoder
-        if (
-            turns is None
-            or turns.layout != "half"
-            or turns.scaling
-            or turns.rotary_dim not in (None, attention.head_width)
-        ):
-            return False
-        plain = stack.positions is None and stack.embedding_scale == 1 and not stack.embedding_norm and stack.final_norm
+        D = attention.head_width
+        turned = turns is not None and turns.layout == "half" and not turns.scaling and turns.rotary_dim in (None, D)
         heads = attention.window is None and attention.scale is None and not attention.alibi and block.cross is None
-        widths = (
-            attention.value_width == attention.head_width and attention.width == attention.heads * attention.head_width
-        )
-        norms = block.norm == "rms" and block.placement == "pre" and block.gated and not config.head_bias
-        return plain and heads and widths and norms and len(attention.bias) in (0, 4) and stack.layers > 0
+        widths = attention.value_width == D and attention.width == attention.heads * D
+        blocks = block.norm == "rms" and block.placement == "pre" and block.gated and len(attention.bias) in (0, 4)
+        plain = stack.positions is None and stack.embedding_scale == 1 and not stack.embedding_norm and stack.final_norm
+        return turned and heads and widths and blocks and plain and stack.layers > 0 and not config.head_bias
 
     def _named(self, name):
         layer, kind = name.rsplit(".", 1)

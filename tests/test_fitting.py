@@ -28,8 +28,14 @@ from gaugeblock.spec.components import COMPONENTS
 from gaugeblock.spec.errors import Unsupported
 from gaugeblock.spec.features import unsupported_by
 
-ONE = settings(max_examples=5, database=None, deadline=None, derandomize=True, phases=[Phase.generate])
-ONE = settings(ONE, suppress_health_check=list(HealthCheck))
+FEW = settings(
+    max_examples=5,
+    database=None,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 CHECKS = registry()
 USING: Mapping[str, tuple[str, Callable[..., Case]]] = {
     "attention": ("attention", attention.using),
@@ -66,7 +72,7 @@ def lacks(check: Check, random: Random) -> dict[str, str]:
 def drawn(check: Check) -> list[Any]:
     found: list[Any] = []
 
-    @ONE
+    @FEW
     @given(cases_of(check, "default"))
     def draw(case: Any) -> None:
         found.append(case)

@@ -8,13 +8,14 @@ from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.spec import weights as names
 from gaugeblock.spec.config import Activation, AttentionConfig, BlockConfig, ModelConfig, RotaryConfig, StackConfig
+from gaugeblock.spec.features import FEATURES
 
 C = TypeVar("C")
 Weights = Mapping[str, Array]
 Change = Callable[[C], C]
 
 
-def without(**fields: Any) -> Change[Any]:
+def fixed(**fields: Any) -> Change[Any]:
     """A change of a configuration: these fields are as given."""
     return lambda config: replace(config, **fields)
 
@@ -39,31 +40,41 @@ def of_blocks(change: Change[BlockConfig]) -> Change[StackConfig]:
     return lambda config: replace(config, block=change(config.block))
 
 
+def of_stack(name: str, change: Change[StackConfig]) -> Change[ModelConfig]:
+    """A change of a model's encoder or decoder, where it has one."""
+
+    def made(config: ModelConfig) -> ModelConfig:
+        stack = getattr(config, name)
+        changed: dict[str, Any] = {} if stack is None else {name: change(stack)}
+        return replace(config, **changed)
+
+    return made
+
+
 GELU: Mapping[Activation, Activation] = {"relu": "relu", "silu": "silu", "gelu": "gelu_tanh", "gelu_tanh": "gelu_tanh"}
 HEADS: Mapping[str, Change[AttentionConfig]] = {
     "rotary.interleaved": turned(layout="half"),
     "rotary.partial": turned(rotary_dim=None),
     "rotary.scaling": turned(scaling=None),
-    "alibi": without(alibi=False),
-    "window": without(window=None),
-    "scale": without(scale=None),
-    "bias": without(bias=frozenset()),
+    "alibi": fixed(alibi=False),
+    "window": fixed(window=None),
+    "scale": fixed(scale=None),
+    "bias": fixed(bias=frozenset()),
 }
 BLOCKS: Mapping[str, Change[BlockConfig]] = {
-    **{name: of_attention(change) for name, change in HEADS.items() if name in ("rotary.interleaved", "alibi")},
-    **{name: of_attention(change) for name, change in HEADS.items() if name in ("window", "scale", "bias")},
-    "post": without(placement="pre"),
+    **{name: of_attention(change) for name, change in HEADS.items() if f"block.{name}" in FEATURES},
+    "post": fixed(placement="pre"),
     "eps.zero": lambda config: replace(config, eps=config.eps or 1e-5),
-    "ffn_bias": without(ffn_bias=False),
+    "ffn_bias": fixed(ffn_bias=False),
     "activation.gelu": lambda config: config if config.gated else replace(config, activation=GELU[config.activation]),
 }
 STACKS: Mapping[str, Change[StackConfig]] = {
     **{name: of_blocks(of_attention(change)) for name, change in HEADS.items()},
-    "post": of_blocks(without(placement="pre")),
-    "embedding_scale": without(embedding_scale=1.0),
-    "embedding_norm": without(embedding_norm=False),
-    "learned": without(positions=None),
-    "feed_forward.bias": of_blocks(without(ffn_bias=False)),
+    "post": of_blocks(fixed(placement="pre")),
+    "embedding_scale": fixed(embedding_scale=1.0),
+    "embedding_norm": fixed(embedding_norm=False),
+    "learned": fixed(positions=None),
+    "feed_forward.bias": of_blocks(fixed(ffn_bias=False)),
 }
 
 
@@ -96,25 +107,13 @@ class IgnoresInBlocks(NumpyBackend):
         return super().block(x, _fitting(weights, names.block(config)), config, **given)
 
 
-class IgnoresInEncoders(NumpyBackend):
-    """An encoder of another configuration."""
+class IgnoresInModels(NumpyBackend):
+    """A model of another configuration."""
 
     change: Callable[[Any], Any]
 
     def load(self, weights: Weights, config: ModelConfig) -> Any:
-        if config.encoder is not None:
-            config = replace(config, encoder=self.change(config.encoder))
-        return super().load(_fitting(weights, names.shapes(config)), config)
-
-
-class IgnoresInDecoders(NumpyBackend):
-    """A decoder of another configuration."""
-
-    change: Callable[[Any], Any]
-
-    def load(self, weights: Weights, config: ModelConfig) -> Any:
-        if config.decoder is not None:
-            config = replace(config, decoder=self.change(config.decoder))
+        config = self.change(config)
         return super().load(_fitting(weights, names.shapes(config)), config)
 
 

@@ -1,14 +1,8 @@
-"""Decoders that declare what they do not do."""
+"""Decoders that declare what they do not do, encoders and decoders that take what they declare to lack."""
 
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.conformance.mutants.declared import declares, forgets, ignores
-from gaugeblock.conformance.mutants.ignoring import (
-    STACKS,
-    IgnoresInDecoders,
-    IgnoresInEncoders,
-    IgnoresPads,
-    dropped,
-)
+from gaugeblock.conformance.mutants.ignoring import STACKS, IgnoresInModels, IgnoresPads, dropped, of_stack
 from gaugeblock.conformance.unusual.model_decoding import RecomputesEverything, StepsNeverConsume, TextOfAnyLength
 
 CONSUMED, CAPACITY = ("MODEL-CONSUMED",), ("MODEL-STEP-ATOMIC",)
@@ -24,7 +18,8 @@ declares(RecomputesEverything, __name__, killed_by=CAPACITY, convention="capacit
 declares(StepsNeverConsume, __name__, killed_by=CONSUMED, convention="consumed_cache", value="raises")
 declares(TextOfAnyLength, __name__, killed_by=CAPACITY, convention="capacity", value="fixed")
 forgets(RecomputesEverything, __name__, {"decoder.bytes": "CACHE-BYTES"})
-for offer, make in (("encoder", IgnoresInEncoders), ("decoder", IgnoresInDecoders)):
-    ignores(make, __name__, offer, STACKS, "MODEL-UNSUPPORTED")
+for offer in ("encoder", "decoder"):
+    changes = {name: of_stack(offer, change) for name, change in STACKS.items()}
+    ignores(IgnoresInModels, __name__, offer, changes, "MODEL-UNSUPPORTED")
     ignores(IgnoresPads, __name__, offer, {"token_mask": dropped("token_mask")}, "MODEL-UNSUPPORTED")
 ignores(IgnoresPads, __name__, "decoder", {"memory_mask": dropped("memory_mask")}, "MODEL-UNSUPPORTED")

@@ -47,7 +47,7 @@ class OfModel(Malformed):
 
 
 def _started(backend: Any, model: Any) -> Any:
-    return backend.start(model, SMALL.B, 4)
+    return backend.start(model, MODEL.B, 4)
 
 
 def ids(*shape: int) -> Numpy:
