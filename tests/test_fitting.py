@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from declarations import lacking, of
+from declarations import SCHEMES, lacking, of
 from hypothesis import HealthCheck, Phase, given, settings
 
 from gaugeblock.backends.numpy import NumpyBackend
@@ -95,10 +95,10 @@ def test_no_case_uses_what_is_lacking(component: str) -> None:
                 fitted.inputs(cell.io)
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
-def test_who_refuses_what_is_lacking_conforms(component: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The laws of the checks themselves ask for nothing that their cases do not name."""
-    invoke, random, backend = Cell.invoke, Random(component), Lacking()
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of a case that uses what is lacking is refused."""
+    invoke = Cell.invoke
 
     def refusing(cell: Cell, case: Case, arrays: Mapping[str, Any]) -> Any:
         used = unsupported_by(cell.backend.unsupported, cell.offer, cell.dtype, case.used())
@@ -107,11 +107,38 @@ def test_who_refuses_what_is_lacking_conforms(component: str, monkeypatch: pytes
         return invoke(cell, case, arrays)
 
     monkeypatch.setattr(Cell, "invoke", refusing)
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_who_refuses_what_is_lacking_conforms(component: str) -> None:
+    """The laws of the checks themselves ask for nothing that their cases do not name."""
+    random, backend = Random(component), Lacking()
     for check in (check for check in CHECKS.values() if check.component == component and of_backend(check, backend)):
         if "UNSUPPORTED" not in check.clauses[0]:
             backend.unsupported = lacks(check, random)
             record = run(check, backend, "float32", Plan("quick", shrink=False))
             assert record.outcome == "pass", (record, sorted(backend.unsupported))
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+@pytest.mark.parametrize("check", ["any_decoder", "chain_of_ids", "rows_end_one_by_one"])
+def test_a_decoder_of_one_scheme_of_positions_conforms(scheme: str, check: str) -> None:
+    """Whole heads can turn where their width is odd as drawn; what is added to an embedding breaks no chain of ids."""
+    backend = Lacking()
+    others = {*(SCHEMES - {scheme}), "rotary.interleaved", "rotary.partial", "rotary.scaling"}
+    backend.unsupported = {f"decoder.{name}": "why" for name in others}
+    record = run(CHECKS[check], backend, "float32", Plan("default", shrink=False))
+    assert record.outcome == "pass", record
+
+
+def test_no_queries_where_neither_lengths_may_differ_nor_keys_be_missing() -> None:
+    check, backend = CHECKS["no_tokens"], Lacking()
+    backend.unsupported = {"multihead.rectangular": "why", "multihead.empty.keys": "why"}
+    cell = Cell(backend, "multihead", "float32", check.needs, check.offer)
+    for case in drawn(check):
+        assert not cell.fit(case).used() & {"rectangular", "empty.keys"}
 
 
 @pytest.mark.parametrize("offer", USING)
