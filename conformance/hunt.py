@@ -1,15 +1,17 @@
 """Hunting rare faults and false alarms: thorough runs of a component with seed after seed, on all backends at once.
 
-What does not depend on the backend is made once for all of them, the examples and what the reference gives; and no
-process is started for a run. In exchange nothing protects a hunt from a backend that hangs or ends its process, and
-examples are not made simpler: `gaugeblock check` with the seed does both.
+What does not depend on the backend is made once for all of them, the examples and what the reference gives; no
+process is started for a run; and a check runs with several seeds in a row, so that compiled programs come back. In
+exchange nothing protects a hunt from a backend that hangs or ends its process, a hunt that is ended loses the seeds
+that it has begun, and examples are not made simpler: `gaugeblock check` with the seed does all this.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from math import ceil
 from multiprocessing import get_context
 
 from gaugeblock.conformance.checks import SUITE_IS_WRONG, Check, Plan, Record, label, run
@@ -25,6 +27,8 @@ from gaugeblock.spec.errors import NotAvailable
 
 PROFILE = "thorough"
 UNUSUAL = "unusual"  # stands for all correct but unusual implementations of the suite: one piece of the record
+# seeds of a check in a row: JAX forgets a program when 2048 others have come, and a seed of all checks has more
+TOGETHER = 8
 
 
 @dataclass(frozen=True)
@@ -75,30 +79,42 @@ class Hunt:
 
 def hunt(asked: Hunt, seeds: Iterable[int], *, jobs: int = 1) -> Iterator[tuple[list[Piece], list[Record]]]:
     """For each seed and component, as it comes: a piece for each backend, and the records that are not in order."""
-    tasks = [(asked, component, seed) for seed, component in product(seeds, asked.components)]
+    tasks = [(asked, component, some) for some, component in product(_together(list(seeds), jobs), asked.components)]
     if jobs <= 1:
-        yield from (_tried(*task) for task in tasks)
+        for task in tasks:
+            yield from _tried(*task)
         return
     pool = ProcessPoolExecutor(jobs, get_context("spawn"))
     try:
-        yield from (done.result() for done in as_completed([pool.submit(_tried, *task) for task in tasks]))
+        for done in as_completed([pool.submit(_tried, *task) for task in tasks]):
+            yield from done.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _tried(asked: Hunt, component: str, seed: int) -> tuple[list[Piece], list[Record]]:
-    found = records(asked, component, seed)
+def _together(seeds: Sequence[int], jobs: int) -> list[Sequence[int]]:
+    """The seeds in groups of at most TOGETHER, and one for every process if there are so many."""
+    size = max(1, min(TOGETHER, ceil(len(seeds) / max(1, jobs))))
+    return [seeds[start : start + size] for start in range(0, len(seeds), size)]
+
+
+def _tried(asked: Hunt, component: str, seeds: Sequence[int]) -> list[tuple[list[Piece], list[Record]]]:
+    return [_told(component, seed, found) for seed, found in records(asked, component, seeds).items()]
+
+
+def _told(component: str, seed: int, found: Mapping[str, Sequence[Record]]) -> tuple[list[Piece], list[Record]]:
     open_ = [record for mine in found.values() for record in mine if record.outcome in (*WRONG, *OPEN)]
     return [piece(component, name, seed, mine) for name, mine in found.items()], open_
 
 
-def records(asked: Hunt, component: str, seed: int) -> dict[str, list[Record]]:
-    """The records of a component with a seed, by the name of the backend, or UNUSUAL."""
-    found: dict[str, list[Record]] = {}
+def records(asked: Hunt, component: str, seeds: Sequence[int]) -> dict[int, dict[str, list[Record]]]:
+    """The records of a component by the seed, and by the name of the backend, or UNUSUAL."""
+    found: dict[int, dict[str, list[Record]]] = {seed: {} for seed in seeds}
     for check in (check for check in selected(asked.only) if check.component == component):
-        with remembering():
-            for name, word, dtype in asked.cells(check):
-                found.setdefault(name, []).append(_record(check, word, dtype, seed))
+        for seed, mine in found.items():
+            with remembering():
+                for name, word, dtype in asked.cells(check):
+                    mine.setdefault(name, []).append(_record(check, word, dtype, seed))
     return found
 
 

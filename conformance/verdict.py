@@ -49,12 +49,12 @@ def judge(actual: Numpy, expected: Expected, *, own: Real | float = 0.0, size: f
         return Verdict(Status.PASS, 0.0, (), 0.0, 0.0, 0.0, 0)
     got = actual.astype(np.float64)
     allowed = (expected.err + own) * (1 + PAD)
-    ratio = _ratio(got, expected.value, allowed)
-    judged = np.isfinite(allowed) & ~np.broadcast_to(expected.free, allowed.shape)
-    ratio = np.where(judged, ratio, 0.0)
+    promised = ~np.broadcast_to(expected.free, allowed.shape)
+    judged = promised & np.isfinite(allowed)
+    ratio = np.where(judged, _ratio(got, expected.value, allowed), 0.0)
     index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
     wrong = ratio > 1
-    undecided = bool(np.any(~np.isfinite(allowed) & ~np.broadcast_to(expected.free, allowed.shape)))
+    undecided = bool(np.any(promised & ~judged))
     status = Status.FAIL if wrong.any() else Status.UNDETERMINED if undecided else Status.PASS
     return Verdict(
         status,

@@ -9,14 +9,25 @@ from gaugeblock.spec.features import FEATURES
 PLAIN = frozenset(f"activation.{name}" for name in ACTIVATIONS)
 SCHEMES = frozenset({"positionless", "learned", "sinusoidal", "rotary", "alibi"})
 EITHER = tuple(map(frozenset, (("pre", "post"), ("rms", "layer"))))
-STACK = (*EITHER, frozenset({"gated", "plain"}), SCHEMES, frozenset({"final_norm", "final_norm.none"}))
+NONE = ("final_norm", "embedding_norm", "bias", "feed_forward.bias")
+STACK = (*EITHER, frozenset({"gated", "plain"}), SCHEMES, *(frozenset({name, f"{name}.none"}) for name in NONE))
 # of each of these an implementation offers at least one
 CHOICES: Mapping[str, tuple[frozenset[str], ...]] = {
     "encoder": (*STACK, frozenset({"ids", "vectors"})),
     "decoder": (*STACK, frozenset({"tied", "untied"})),
-    "block": (*EITHER, frozenset({"gated", "ungated"}), frozenset({"causal", "bidirectional"})),
+    "multihead": (frozenset({"bias", "bias.none"}),),
+    "block": (
+        *EITHER,
+        *(frozenset({name, f"{name}.none"}) for name in ("bias", "ffn_bias")),
+        frozenset({"gated", "ungated"}),
+        frozenset({"causal", "bidirectional"}),
+    ),
     "rotary": (frozenset({"half", "interleaved"}), frozenset({"half", "layout"})),
-    "feed_forward": (frozenset({"plain", "swiglu"}), PLAIN),
+    "feed_forward": (
+        frozenset({"plain", "swiglu"}),
+        PLAIN,
+        *(frozenset({f"{gate}bias", f"{gate}bias.none"}) for gate in ("", "swiglu.")),
+    ),
 }
 GATES = {"encoder": "gated", "decoder": "gated", "block": "gated"}
 

@@ -26,7 +26,7 @@ def told(record: Record) -> dict[str, object]:
 def test_a_hunt_finds_what_single_runs_find() -> None:
     """On the second backend most is kept from the first."""
     dtypes, plan = ("float32", "bfloat16"), Plan("thorough", 11, shrink=False)
-    found = records(Hunt(("numpy", ONE), ("formula",), dtypes).checked(), "attention", 11)
+    found = records(Hunt(("numpy", ONE), ("formula",), dtypes).checked(), "attention", (11,))[11]
     backends = (NumpyBackend(), unusual()["SumsReversed"].make())
     for backend, mine in zip(backends, found.values(), strict=True):
         alone = [run(registry()["formula"], backend, dtype, plan) for dtype in dtypes]
@@ -49,7 +49,7 @@ def test_a_piece_for_each_seed_component_and_backend(jobs: int) -> None:
 
 def test_an_unusual_one_beside_all_of_them() -> None:
     asked = Hunt((ONE, "unusual"), ("formula",), ("float32",))
-    found = records(asked, "attention", 1)
+    found = records(asked, "attention", (1,))[1]
     assert [len(mine) for mine in found.values()] == [
         1,
         sum("float32" in way.make.dtypes for way in unusual().values() if way.component == "attention"),

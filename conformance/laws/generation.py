@@ -48,7 +48,7 @@ def expected_chain(case: GenerateCase, prompt: Numpy) -> Numpy:
     for b in range(case.B):
         last, done = int(prompt[b, np.flatnonzero(real[b])[-1]]), False
         for n in range(case.new):
-            last = int(filler or 0) if done else int(after[last])
+            last = int(filler or 0) if done else after[last]
             wanted[b, n] = last
             done = done or last == case.eos_id
     return wanted

@@ -114,7 +114,11 @@ NETWORK_USES: dict[str, dict[str, Any]] = {
     "swiglu": {"gated": True},
     **{f"activation.{name}": {"activation": name} for name in ("relu", "gelu", "gelu_tanh", "silu")},
     "bias": {"bias": "all"},
+    "bias.some": {"bias": "up"},
+    "bias.none": {"bias": ""},
     "swiglu.bias": {"gated": True, "bias": "all"},
+    "swiglu.bias.some": {"gated": True, "bias": "gate+up"},
+    "swiglu.bias.none": {"gated": True, "bias": ""},
     "rank": {"rank": 2, "B": 1},
     "empty": {"T": 0},
 }

@@ -161,6 +161,7 @@ USES: dict[str, dict[str, Any]] = {
     "positions.rows": {"positions": "rows", "rotary": "half"},
     "bias": {"bias": "all"},
     "bias.some": {"bias": "query+value+output"},
+    "bias.none": {"bias": ""},
     "grouped": {"K": 2},
     "value_width": {"E": 3},
     "inner_width": {"M": 7},

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,7 +113,7 @@ class AttentionFields(ProgramCase):
             return frozenset(PROJECTIONS)
         return frozenset(self.bias.split("+") if self.bias else ())  # type: ignore[arg-type]
 
-    @property
+    @cached_property
     def attention(self) -> AttentionConfig:
         rule = SCALINGS[self.scaling] if self.scaling else None
         turns = None
@@ -121,7 +122,7 @@ class AttentionFields(ProgramCase):
             turns = RotaryConfig(base=self.base, layout=layout, rotary_dim=self.rotary_dim, scaling=rule)
         return replace(self.plain, rotary=turns, alibi=self.alibi, window=self.window)
 
-    @property
+    @cached_property
     def plain(self) -> AttentionConfig:
         """The same sizes, biases and scale without what belongs to self-attention only."""
         return AttentionConfig(
@@ -161,7 +162,7 @@ class BlockFields(AttentionFields):
         super().__post_init__()
         _ = self.block
 
-    @property
+    @cached_property
     def block(self) -> BlockConfig:
         return BlockConfig(
             attention=self.attention,
@@ -201,8 +202,12 @@ class ModelFields(BlockFields):
         super().__post_init__()
         _ = self.model
 
-    @property
+    @cached_property
     def model(self) -> ModelConfig:
+        return self.configured()
+
+    def configured(self) -> ModelConfig:
+        """What model is made of, once for each case."""
         decodes = self.kind != "encoder"
         return ModelConfig(
             encoder=self._stack(causal=False, cross=False, vectors=self.vectors) if self.kind != "decoder" else None,

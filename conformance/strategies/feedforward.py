@@ -117,12 +117,14 @@ class FeedForwardCase(RankedCase):
         return getattr(reference, self.called)(x, weights, **options, contract=contract)  # type: ignore[no-any-return]
 
     def used(self) -> frozenset[str]:
+        gate = "swiglu." if self.gated else ""
         uses = {
             "plain": not self.gated,
             "swiglu": self.gated,
             f"activation.{self.activation}": not self.gated,
-            "bias": bool(self.biased) and not self.gated,
-            "swiglu.bias": bool(self.biased) and self.gated,
+            f"{gate}bias": bool(self.biased),
+            f"{gate}bias.some": 0 < len(self.biased) < len(self.layers),
+            f"{gate}bias.none": not self.biased,
             "rank": self.rank != 3,
             "empty": 0 in self.shape,
         }
@@ -135,8 +137,8 @@ class FeedForwardCase(RankedCase):
         nearest: dict[str, dict[str, Any]] = {
             "plain": {"gated": True},
             "swiglu": {"gated": False},
-            "bias": {"bias": ""},
-            "swiglu.bias": {"bias": ""},
+            **{f"{gate}bias": {"bias": ""} for gate in ("", "swiglu.")},
+            **{f"{gate}bias.{share}": {"bias": "all"} for gate in ("", "swiglu.") for share in ("some", "none")},
             "rank": {"rank": 3, "H": 1},
             "empty": {name: max(getattr(self, name), 1) for name in "BHT"},
         }

@@ -15,7 +15,8 @@ from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.errors import ConfigError
 from gaugeblock.spec.precision import Format
 
-DESIGNS = ("", "chain", "ties", "close")
+DESIGNS = ("", "chain", "twins", "ties", "close")
+CHAINED = {"chain": 1, "twins": 2}  # how many ids follow on each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +24,10 @@ class GenerateCase(ModelCase):
     """One call of generate.
 
     design is "" for weights as they come; chain, in which every id has one successor (the sublayers give nothing, the
-    embedding is a multiple of the unit matrix, larger than what positions add, the head a permutation); ties, in which
-    the logits are a bias that holds its largest number twice; or close, in which the lower of the two ids has a little
-    less. eos and pad are ids modulo the vocabulary.
+    embedding is a multiple of the unit matrix, larger than what positions add, no norm changes which element is the
+    largest, the head is a permutation); twins, in which two ids follow with one logit, but for the last of an odd
+    number; ties, in which the logits are a bias that holds its largest number twice; or close, in which the lower of
+    the two ids has a little less. eos and pad are ids modulo the vocabulary.
     """
 
     method: ClassVar[str] = "generate"
@@ -41,8 +43,8 @@ class GenerateCase(ModelCase):
         pick(DESIGNS, "design", self.design)
         if self.encodes or (self.pad is not None and self.eos is None) or self.pads == "row":
             raise ConfigError(f"case: only decoders generate, a pad needs an eos, every row a token [{self}]")
-        if self.design == "chain" and (self.M < self.V or self.w != "closed" or not self.no_final_norm or self.tied):
-            raise ConfigError(f"case: a chain needs M >= V, w=closed, no_final_norm and no tied head [{self}]")
+        if self.design in CHAINED and (self.M < self.V or self.w != "closed_plain" or self.tied):
+            raise ConfigError(f"case: {self.design} needs M >= V, w=closed_plain and no tied head [{self}]")
         if self.design in ("ties", "close") and not self.head_bias:
             raise ConfigError(f"case: {self.design} needs a head_bias [{self}]")
 
@@ -55,20 +57,25 @@ class GenerateCase(ModelCase):
         return None if self.pad is None else self.pad % self.V
 
     @property
-    def successor(self) -> Numpy:
-        """The one successor of each id in a chain: a cycle through all of them."""
-        order = self.random("chain").permutation(self.V)
-        after = np.empty(self.V, np.int64)
-        after[order] = np.roll(order, -1)
-        return after
+    def followers(self) -> Mapping[int, Numpy]:
+        """The ids that follow each id of a chain, all with one logit: a cycle of all ids, or of all twins."""
+        order, size = self.random("chain").permutation(self.V), CHAINED[self.design]
+        groups = [order[n : n + size] for n in range(0, self.V, size)]
+        return {int(i): groups[(n + 1) % len(groups)] for n, group in enumerate(groups) for i in group}
+
+    @property
+    def successor(self) -> Mapping[int, int]:
+        """The one successor of each id of a chain: the lowest of its followers."""
+        return {i: int(np.min(after)) for i, after in self.followers.items()}
 
     def inputs(self, io: Format) -> Inputs:
         made = dict(super().inputs(io))
-        if self.design == "chain":
+        if self.design in CHAINED:
             unit = np.zeros((self.V, self.M))
-            unit[np.arange(self.V), np.arange(self.V)] = 4
+            unit[np.arange(self.V), np.arange(self.V)] = 8
             head = np.zeros((self.M, self.V))
-            head[np.arange(self.V), self.successor] = 1
+            for i, after in self.followers.items():
+                head[i, after] = 1
             made |= {"decoder.embedding.weight": unit.astype(io.dtype), "head.weight": head.astype(io.dtype)}
             if "decoder.positions.weight" in made:  # where no other positions are offered; sinusoids are no larger
                 made["decoder.positions.weight"] = np.clip(made["decoder.positions.weight"], -1, 1)
@@ -121,10 +128,10 @@ CHAINS = (
 )
 NO_LAYERS = tuple(shape._replace(L=0) for shape in CHAINS[:1])
 PLAIN: tuple[dict[str, Any], ...] = (
-    {},
-    {"rotary": "half"},
-    {"alibi": True, "window": (2, 0)},
-    {"rotary": "half", "head_bias": False},
+    {"no_final_norm": True},
+    {"rotary": "half", "no_final_norm": True},
+    {"alibi": True, "window": (2, 0), "placement": "post", "norm": "layer"},
+    {"rotary": "half", "embedding_norm": True},
 )
 
 
@@ -137,14 +144,15 @@ def chains(
     eos: tuple[int | None, ...] = (None,),
     pad: tuple[int | None, ...] = (None,),
     uncached: tuple[bool, ...] = (False, True),
+    design: str = "chain",
 ) -> st.SearchStrategy[GenerateCase]:
-    """Prompts to a model in which every id has one successor."""
+    """Prompts to a model in which every id has one successor, or two that are as likely as one another."""
 
     def build(shape: Shape, switch: dict[str, Any], **given: Any) -> GenerateCase:
         sizes = {**shape._asdict(), **switch, **given}
         if sizes["eos"] is None:
             sizes["pad"] = None
-        return GenerateCase(**sizes, w="closed", no_final_norm=True, design="chain", activation="silu")
+        return GenerateCase(**sizes, w="closed_plain", design=design, activation="silu")
 
     return st.builds(
         build,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -63,9 +64,8 @@ class ModelCase(ModelFields):
         if self.outside and not self.pads:
             raise ConfigError(f"case: outside needs pads [{self}]")
 
-    @property
-    def model(self) -> ModelConfig:
-        config = super().model
+    def configured(self) -> ModelConfig:
+        config = super().configured()
         if config.encoder is None or config.decoder is None or not self.apart:
             return config
         return replace(config, encoder=_other(config.encoder))
@@ -75,7 +75,7 @@ class ModelCase(ModelFields):
         """Whether the encoder is called, not the decoder."""
         return self.kind == "encoder" or (self.kind == "both" and self.encode)
 
-    @property
+    @cached_property
     def stack(self) -> StackConfig:
         """The stack that is called."""
         called = self.model.encoder if self.encodes else self.model.decoder

@@ -33,6 +33,7 @@ def _architecture(case: "ModelCase") -> dict[str, bool]:
         "memory": case.remembers,
         "embedding_scale": any(stack.embedding_scale != 1 for stack in stacks),
         "embedding_norm": case.embedding_norm,
+        "embedding_norm.none": not case.embedding_norm,
         "final_norm": any(stack.final_norm for stack in stacks),
         "final_norm.none": any(not stack.final_norm for stack in stacks),
         "layers.none": case.L == 0,
@@ -42,6 +43,7 @@ def _architecture(case: "ModelCase") -> dict[str, bool]:
         "plain": not case.gated,
         **{f"activation.{name}": case.activation == name and not case.gated for name in ACTIVATIONS},
         "feed_forward.bias": case.ffn_bias,
+        "feed_forward.bias.none": not case.ffn_bias,
         "tied": decodes and case.tied,
         "untied": decodes and not case.tied,
         "head_bias": decodes and case.head_bias,
@@ -51,7 +53,7 @@ def _architecture(case: "ModelCase") -> dict[str, bool]:
 def _attention(case: "ModelCase") -> dict[str, bool]:
     """The attention of the blocks."""
     return {
-        "positionless": not _schemes(case),
+        "positionless": not _schemes(case) or (case.apart and case.kind == "both" and not case.positions),
         **{name: name in _schemes(case) for name in SCHEMES[1:]},
         "rotary.interleaved": case.rotary == "interleaved",
         "rotary.partial": bool(case.rotary) and case.rotary_dim not in (None, case.D),
@@ -63,6 +65,7 @@ def _attention(case: "ModelCase") -> dict[str, bool]:
         "inner_width": case.H * case.D != case.M,
         "bias": bool(case.biased),
         "bias.some": 0 < len(case.biased) < 4,
+        "bias.none": not case.biased,
     }
 
 
@@ -118,7 +121,8 @@ def _told_otherwise(scheme: str) -> Change:
     def change(case: "ModelCase") -> dict[str, Any]:
         others = [name for name in _schemes(case) if name != scheme]
         turn = SCHEMES[(SCHEMES.index(scheme) + 1) % len(SCHEMES)]
-        return _told_by(case, others or [turn])
+        apart = case.apart and scheme != "positionless"  # an encoder apart has no positions but added ones
+        return {**_told_by(case, others or [turn]), "apart": apart}
 
     return change
 
@@ -171,6 +175,7 @@ NEAREST: Mapping[str, Change] = {
     **{name: _told_otherwise(name) for name in SCHEMES},
     "embedding_scale": lambda case: {"embedding_scale": 1.0},
     "embedding_norm": lambda case: {"embedding_norm": False},
+    "embedding_norm.none": lambda case: {"embedding_norm": True},
     "final_norm": lambda case: {"no_final_norm": True, "apart": False},
     "final_norm.none": lambda case: {"no_final_norm": False, "apart": False},
     "layers.none": lambda case: {"L": 1},
@@ -182,6 +187,7 @@ NEAREST: Mapping[str, Change] = {
     "plain": lambda case: {"gated": True, "activation": "silu"},
     **{f"activation.{name}": _other_activation for name in ACTIVATIONS},
     "feed_forward.bias": lambda case: {"ffn_bias": False},
+    "feed_forward.bias.none": lambda case: {"ffn_bias": True},
     "tied": lambda case: {"tied": False},
     "untied": lambda case: {"tied": True},
     "head_bias": lambda case: {"head_bias": False},
@@ -195,6 +201,7 @@ NEAREST: Mapping[str, Change] = {
     "inner_width": _inner_width,
     "bias": lambda case: {"bias": ""},
     "bias.some": lambda case: {"bias": ""},
+    "bias.none": lambda case: {"bias": "all"},
     "token_mask": lambda case: {"pads": "", "outside": False},
     "memory_mask": lambda case: {"memory_pads": ""},
     "memory_mask.rows": lambda case: {"memory_pads": "full"},
