@@ -220,7 +220,7 @@ def test_positions_count_by_their_differences(cell: Cell, case: Case) -> None:
         alibi=(False, True),
         positions=("", "offset"),
     ),
-    effort=FEW,
+    effort=0.5,
 )
 def test_positions_and_causality_make_an_order(cell: Cell, case: Case) -> None:
     order_matters(cell, case)

@@ -40,6 +40,8 @@ forgets(
         "block.positions": "BLOCK-POSITIONS",
         "block.rotary": "BLOCK-FORMULA",
         "block.bias.some": "BLOCK-NORMS-IN-TURN",
+        "block.bias.none": "BLOCK-NORMS-IN-TURN",
+        "block.ffn_bias.none": "BLOCK-NORMS-IN-TURN",
         "block.grouped": "BLOCK-NORMS-IN-TURN",
         "block.activation.relu": "BLOCK-NORMS-IN-TURN",
         "block.activation.gelu_tanh": "BLOCK-FORMULA",

@@ -2,7 +2,7 @@
 
 from gaugeblock.conformance.mutants import mutant
 from gaugeblock.conformance.mutants.declared import forgets
-from gaugeblock.conformance.unusual.feedforward import LayersStored, OneActivationOnly
+from gaugeblock.conformance.unusual.feedforward import LayersStored, LayersWithBiases, OneActivationOnly
 from gaugeblock.spec.precision import HALF, Level
 
 
@@ -27,5 +27,15 @@ forgets(
         "activations.gelu": "ACT-GELU",
         "activations.beta": "ACT-SILU-BETA",
         "activations.empty": "ACT-EMPTY",
+    },
+)
+forgets(
+    LayersWithBiases,
+    __name__,
+    {
+        "feed_forward.bias.some": "FFN-BIAS",
+        "feed_forward.bias.none": "FFN-FORMULA",
+        "feed_forward.swiglu.bias.some": "FFN-BIAS",
+        "feed_forward.swiglu.bias.none": "SWIGLU-FORMULA",
     },
 )

@@ -2,7 +2,7 @@
 
 from gaugeblock.conformance.mutants.declared import forgets, ignores
 from gaugeblock.conformance.mutants.ignoring import HEADS, IgnoresInHeads
-from gaugeblock.conformance.unusual.multihead import PlainSelfAttention
+from gaugeblock.conformance.unusual.multihead import BiasesEverywhere, PlainSelfAttention
 
 forgets(
     PlainSelfAttention,
@@ -26,4 +26,5 @@ forgets(
         "multihead.empty.queries": "MHA-EMPTY-AXES",
     },
 )
+forgets(BiasesEverywhere, __name__, {"multihead.bias.some": "MHA-BIAS", "multihead.bias.none": "MHA-SPLIT"})
 ignores(IgnoresInHeads, __name__, "multihead", HEADS, "MHA-UNSUPPORTED")

@@ -78,7 +78,8 @@ class GenerateCase(ModelCase):
                 head[i, after] = 1
             made |= {"decoder.embedding.weight": unit.astype(io.dtype), "head.weight": head.astype(io.dtype)}
             if "decoder.positions.weight" in made:  # where no other positions are offered; sinusoids are no larger
-                made["decoder.positions.weight"] = np.clip(made["decoder.positions.weight"], -1, 1)
+                small = np.clip(made["decoder.positions.weight"], -1, 1)
+                made["decoder.positions.weight"] = small.astype(io.dtype)  # NumPy clips bfloat16 into float32
         if self.design in ("ties", "close"):
             made["head.bias"] = self.scores(io).astype(io.dtype)
             name = "decoder.embedding.weight" if self.tied else "head.weight"

@@ -24,6 +24,7 @@ MODULES = (
     "multihead",
     "multihead_gradients",
     "model",
+    "model_families",
     "model_gradients",
     "normalization",
     "normalization_gradients",

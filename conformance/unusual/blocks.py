@@ -146,6 +146,7 @@ class BertBlocksOnly(OneKind):
             *("context", "context_mask", "rms", "pre", "gated", "causal", "mask.heads", "positions", "positions.rows"),
             *("rotary", "rotary.interleaved", "alibi", "window", "scale", "bias.some", "grouped", "value_width"),
             *("inner_width", "empty.context", "activation.relu", "activation.gelu_tanh", "activation.silu"),
+            *("bias.none", "ffn_bias.none"),
         )
     }
 
@@ -158,7 +159,8 @@ class BertBlocksOnly(OneKind):
         c = config.attention
         wanted = (config.norm, config.placement, config.activation, config.causal, config.cross)
         plain = not (c.alibi or c.window or c.scale or c.rotary) and c.head_width == c.value_width
-        sizes = c.kv_heads == c.heads and c.width == c.heads * c.head_width and len(c.bias) in (0, 4)
+        sizes = c.kv_heads == c.heads and c.width == c.heads * c.head_width
+        biased = len(c.bias) == 4 and config.ffn_bias
         mask = given.get("mask")
         shared = mask is None or mask.shape[1] == 1
-        return wanted == ("layer", "post", "gelu", False, None) and plain and sizes and shared
+        return wanted == ("layer", "post", "gelu", False, None) and plain and sizes and biased and shared

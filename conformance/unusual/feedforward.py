@@ -237,3 +237,27 @@ class OneActivationOnly(NumpyBackend):
     def _known(self, x: Array, weights: Weights, activation: str) -> None:
         if activation != "silu" or x.ndim != 3 or not x.size or any("bias" in name for name in weights):
             raise Unsupported("networks: SiLU in rank 3 without biases")
+
+
+@correct
+class LayersWithBiases(NumpyBackend):
+    """Every layer has a bias; networks without them, or with some, are declared and refused."""
+
+    unsupported = {
+        f"feed_forward.{gate}bias.{share}": "a bias in each layer"
+        for gate in ("", "swiglu.")
+        for share in ("some", "none")
+    }
+
+    def feed_forward(self, x: Array, weights: Weights, *, activation: str) -> Array:
+        self._biased(weights)
+        return super().feed_forward(x, weights, activation=activation)
+
+    def swiglu(self, x: Array, weights: Weights) -> Array:
+        self._biased(weights)
+        return super().swiglu(x, weights)
+
+    def _biased(self, weights: Weights) -> None:
+        layers = {name.partition(".")[0] for name in weights}
+        if not {f"{layer}.bias" for layer in layers} <= set(weights):
+            raise Unsupported("networks: every layer has a bias")

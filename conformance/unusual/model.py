@@ -1,4 +1,4 @@
-"""Models in other forms and orders, shown or not, and models of one family only, which the reference admits."""
+"""Models in other forms and orders, shown or not, which the reference admits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +12,7 @@ from gaugeblock.backends.numpy.multihead import Weights
 from gaugeblock.conformance.unusual import correct
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.config import ModelConfig, StackConfig
-from gaugeblock.spec.errors import Unsupported
-from gaugeblock.spec.model import Decoder, Encoder
+from gaugeblock.spec.model import Encoder
 from gaugeblock.spec.precision import HALF, Level
 
 
@@ -119,108 +118,3 @@ class EmbeddingByProduct(NumpyBackend):
         table = weights["embedding.weight"]
         ones = np.clip(ids, 0, len(table) - 1)[..., None] == np.arange(len(table))
         return round_once(ones.astype(upcast(table).dtype) @ upcast(table), table.dtype)
-
-
-@correct
-class BertLike(UnseenEncoder):
-    """Encoders of one family only, with pads on the right; the rest is declared and refused."""
-
-    unsupported = {
-        f"encoder.{name}": "another family"
-        for name in (
-            *("vectors", "beside_decoder", "pre", "rms", "gated", "activation.relu", "activation.gelu_tanh"),
-            *("activation.silu", "sinusoidal", "rotary", "alibi", "positionless", "window", "scale", "grouped"),
-            *("value_width", "inner_width", "bias.some", "final_norm", "embedding_scale"),
-            *("padding.left", "padding.middle", "padding.rows"),
-        )
-    }
-
-    def load(self, weights: Mapping[str, Array], config: ModelConfig) -> Any:
-        stack = config.encoder
-        if stack is None or config.decoder is not None:
-            raise Unsupported("models: encoders only")
-        block, c = stack.block, stack.block.attention
-        found = {
-            "norms": (block.norm, block.placement, stack.final_norm) == ("layer", "post", False),
-            "networks": (block.activation, block.gated) == ("gelu", False),
-            "positions": stack.positions == "learned" and c.rotary is None and not c.alibi,
-            "inputs": stack.inputs == "ids" and stack.embedding_scale == 1,
-            "heads": c.heads == c.kv_heads and c.head_width == c.value_width and c.heads * c.head_width == c.width,
-            "biases": len(c.bias) in (0, 4),
-            "scores": c.window is None and c.scale is None,
-        }
-        if not all(found.values()):
-            raise Unsupported(f"models: {', '.join(name for name, fits in found.items() if not fits)}")
-        return self.inner.load(weights, config)
-
-    def encode(self, model: Any, tokens_or_vectors: Array, *, token_mask: Array | None = None) -> Array:
-        made = super().encode(model, tokens_or_vectors, token_mask=token_mask)
-        if token_mask is not None and token_mask.size:
-            before = np.logical_and.accumulate(token_mask, axis=1)
-            if np.any(token_mask != before) or not np.all(token_mask[:, 0]):
-                raise Unsupported("models: pads on the right only")
-        return made
-
-
-@correct
-class LlamaLike(Decoder, Backend):
-    """Decoders of one family only, without pads; the rest is declared and refused."""
-
-    dtypes = NumpyBackend.dtypes
-    unsupported = {
-        f"decoder.{name}": "another family"
-        for name in (
-            *("memory", "memory_mask", "post", "layer", "learned", "sinusoidal", "alibi", "positionless", "window"),
-            *("scale", "bias", "feed_forward.bias", "embedding_norm", "embedding_scale", "final_norm.none"),
-            *("head_bias", "token_mask", "plain"),
-        )
-    }
-
-    def __init__(self, variant: str = "") -> None:
-        super().__init__(variant)
-        self.inner = NumpyBackend()
-
-    def load(self, weights: Mapping[str, Array], config: ModelConfig) -> Any:
-        stack = config.decoder
-        if stack is None or config.encoder is not None:
-            raise Unsupported("models: decoders only")
-        block, c = stack.block, stack.block.attention
-        found = {
-            "norms": (block.norm, block.placement, stack.final_norm) == ("rms", "pre", True)
-            and not stack.embedding_norm,
-            "networks": block.gated and not block.ffn_bias,
-            "positions": stack.positions is None and c.rotary is not None and not c.alibi,
-            "inputs": stack.embedding_scale == 1,
-            "heads": not c.bias and not config.head_bias,
-            "scores": c.window is None and c.scale is None,
-        }
-        if not all(found.values()):
-            raise Unsupported(f"models: {', '.join(name for name, fits in found.items() if not fits)}")
-        return self.inner.load(weights, config)
-
-    def logits(self, model: Any, tokens: Array, *, last_only: bool = False) -> Array:  # type: ignore[override]
-        return self.inner.logits(model, tokens, last_only=last_only)
-
-    def start(self, model: Any, batch: int, capacity: int) -> Any:  # type: ignore[override]
-        return self.inner.start(model, batch, capacity)
-
-    def step(self, model: Any, tokens: Array, cache: Any, *, last_only: bool = False) -> Any:  # type: ignore[override]
-        return self.inner.step(model, tokens, cache, last_only=last_only)
-
-    def reorder(self, cache: Any, rows: Array) -> Any:
-        return self.inner.reorder(cache, rows)
-
-    def truncate(self, cache: Any, length: int) -> Any:
-        return self.inner.truncate(cache, length)
-
-    def fork(self, cache: Any) -> Any:
-        return self.inner.fork(cache)
-
-    def cache_nbytes(self, cache: Any) -> int:
-        return self.inner.cache_nbytes(cache)
-
-    def cache_length(self, cache: Any) -> int:
-        return self.inner.cache_length(cache)
-
-    def generate(self, model: Any, tokens: Array, **options: Any) -> Array:
-        return self.inner.generate(model, tokens, **options)

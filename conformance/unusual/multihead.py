@@ -191,3 +191,15 @@ class PlainSelfAttention(NumpyBackend):
             c.heads != c.kv_heads or c.head_width != c.value_width or c.width != c.heads * c.head_width,
             not x.size,
         ]
+
+
+@correct
+class BiasesEverywhere(NumpyBackend):
+    """All four projections have a bias; layers without them, or with some, are declared and refused."""
+
+    unsupported = {"multihead.bias.some": "all four", "multihead.bias.none": "all four"}
+
+    def multi_head_attention(self, x: Array, weights: Weights, config: AttentionConfig, **keywords: Any) -> Array:
+        if len(config.bias) < 4:
+            raise Unsupported("multi_head_attention: every projection has a bias")
+        return super().multi_head_attention(x, weights, config, **keywords)
