@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NAIVE = f"{ROOT / 'examples' / 'naive_numpy.py'}:NaiveAttention"
 SDPA = f"{ROOT / 'examples' / 'torch_sdpa.py'}:TorchSDPA"
-LLAMA = f"{ROOT / 'examples' / 'hf_llama.py'}:HFLlama"
+MODELS = {"hf_llama.py:HFLlama": 45, "hf_bert.py:HFBert": 24}  # of transformers, with how many checks pass at least
 JAX = f"{ROOT / 'examples' / 'jax_nn.py'}:JaxNN"
 
 
@@ -70,11 +70,12 @@ def test_the_readme_s_adapter_conforms(tmp_path: Path, monkeypatch: pytest.Monke
     assert space["records"]
 
 
-def test_transformers_llama_conforms() -> None:
+@pytest.mark.parametrize("example", MODELS)
+def test_models_of_transformers_conform(example: str) -> None:
     pytest.importorskip("transformers")
-    found = check_backend(load(LLAMA), only=["model"], profile="quick")
+    found = check_backend(load(f"{ROOT / 'examples' / example}"), only=["model"], profile="quick", dtypes=["float32"])
     wrong = [record for record in found if record.outcome not in ("pass", "unsupported")]
-    assert not wrong and sum(record.outcome == "pass" for record in found) > 40
+    assert not wrong and sum(record.outcome == "pass" for record in found) >= MODELS[example]
 
 
 def test_the_readme_s_proposal_is_proposed() -> None:

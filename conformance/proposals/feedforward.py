@@ -1,11 +1,12 @@
 """What a backend's activations and networks show of themselves, by the bound of each level."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import Cell
-from gaugeblock.conformance.proposals.probing import lacking, tightest
-from gaugeblock.conformance.refusals.feedforward import using_activation, using_network
+from gaugeblock.conformance.proposals.probing import known, lacking, tightest
+from gaugeblock.conformance.refusals.feedforward import NETWORK, using_activation, using_network
 from gaugeblock.conformance.strategies.activations import EVERY, GELU, GELU_TANH, RELU, SILU, ActivationCase
 from gaugeblock.conformance.strategies.feedforward import NETWORKS, FeedForwardCase
 from gaugeblock.spec.backend import Backend
@@ -16,7 +17,11 @@ from gaugeblock.spec.feedforward import ACTIVATIONS
 from gaugeblock.spec.precision import Level
 
 CONVENTIONS: tuple[str, ...] = ()
-USING = {"activations": using_activation, "feed_forward": using_network}
+NETWORKS_OF = tuple(  # one of which a backend that knows networks will know
+    replace(NETWORK, bias=bias, gated=gated, activation=activation)
+    for gated, activation in ((False, "relu"), (False, "gelu"), (False, "gelu_tanh"), (False, "silu"), (True, "silu"))
+    for bias in ("", "all")
+)
 
 
 def conventions(backend: Backend, dtype: str) -> Conventions:
@@ -27,24 +32,25 @@ def conventions(backend: Backend, dtype: str) -> Conventions:
 def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
     """Each feature that a call ignores or raises for, with the reason."""
     found: dict[str, str] = {}
-    for offer, using in USING.items():
-        if not offers(backend, "feedforward", offer):
-            continue
+    for offer in _offered(backend):
         cell = Cell(backend, "feedforward", dtype, offer=offer)
+        base = known(cell, NETWORKS_OF) if offer == "feed_forward" else None
         for name in (n.removeprefix(f"{offer}.") for n in FEATURES if n.startswith(f"{offer}.")):
             backend.unsupported = {**backend.unsupported, **found}
-            error = lacking(cell, using(cell, name), name)
+            error = lacking(cell, using_network(cell, name, base) if base else using_activation(cell, name), name)
             if error:
                 found[f"{offer}.{name}"] = error
     return found
 
 
+def _offered(backend: Backend) -> list[str]:
+    return [offer for offer in ("activations", "feed_forward") if offers(backend, "feedforward", offer)]
+
+
 def level(backend: Backend, dtype: str) -> Level | None:
     """The tightest level at which every case holds."""
     held = Level.STRICT
-    for offer in USING:
-        if not offers(backend, "feedforward", offer):
-            continue
+    for offer in _offered(backend):
         found = tightest(Cell(backend, "feedforward", dtype, offer=offer), _cases(offer), held)
         if found is None:
             return None

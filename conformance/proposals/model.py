@@ -6,7 +6,7 @@ from typing import Any
 
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.laws.compositions import steps_hold, traced
-from gaugeblock.conformance.proposals.probing import lacking, raised
+from gaugeblock.conformance.proposals.probing import known, lacking
 from gaugeblock.conformance.refusals.model import DECODER, ENCODER, using
 from gaugeblock.conformance.strategies.model import ModelCase
 from gaugeblock.conformance.verdict import Status, judge
@@ -29,6 +29,7 @@ FAMILIES: Mapping[str, tuple[ModelCase, ...]] = {
     "decoder": (
         DECODER,
         replace(DECODER, rotary="", positions="learned", norm="layer", gated=False, activation="gelu", tied=True),
+        replace(DECODER, rotary="", **BIASED, positions="learned", norm="layer", gated=False, activation="gelu_tanh"),
         replace(DECODER, rotary="", **BIASED, kind="both", positions="learned", norm="layer", gated=False),
     ),
 }
@@ -50,7 +51,7 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for offer in _offered(backend):
         cell = Cell(backend, "model", dtype, offer=offer)
-        base = _base(cell, offer)
+        base = known(cell, FAMILIES[offer])
         for name in (n.removeprefix(f"{offer}.") for n in FEATURES if n.startswith(f"{offer}.")):
             backend.unsupported = {**backend.unsupported, **found}
             case = using(cell, name, base)
@@ -60,18 +61,12 @@ def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
     return found
 
 
-def _base(cell: Cell, offer: str) -> ModelCase:
-    """A model of the first family that the backend knows."""
-    known = (case for case in FAMILIES[offer] if not raised(cell, case))
-    return next(known, FAMILIES[offer][0])
-
-
 def level(backend: Backend, dtype: str) -> Level | None:
     """The tightest level at which every case holds, by its steps where they are shown, else by its result."""
     held = Level.STRICT
     for offer in _offered(backend):
         cell = Cell(backend, "model", dtype, offer=offer)
-        for case in map(cell.fit, _cases(_base(cell, offer))):
+        for case in map(cell.fit, _cases(known(cell, FAMILIES[offer]))):
             while not _holds(cell, case, held):
                 if held is Level.NAIVE:
                     return None

@@ -1,11 +1,12 @@
 """What a backend's multi-head attention shows of itself: features that raise, and the level that its steps hold."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
 from gaugeblock.conformance.laws.compositions import holds
-from gaugeblock.conformance.proposals.probing import lacking
-from gaugeblock.conformance.refusals.multihead import using
+from gaugeblock.conformance.proposals.probing import known, lacking
+from gaugeblock.conformance.refusals.multihead import BASE, using
 from gaugeblock.conformance.strategies.multihead import ANY, EVERY, MultiHeadCase
 from gaugeblock.spec.backend import Backend
 from gaugeblock.spec.conventions import Conventions
@@ -13,6 +14,7 @@ from gaugeblock.spec.features import FEATURES
 from gaugeblock.spec.precision import Level
 
 CONVENTIONS: tuple[str, ...] = ()
+FAMILIES = (BASE, replace(BASE, bias="all"))
 
 
 def conventions(backend: Backend, dtype: str) -> Conventions:
@@ -23,14 +25,14 @@ def conventions(backend: Backend, dtype: str) -> Conventions:
 def unsupported(backend: Backend, dtype: str) -> dict[str, str]:
     """Each feature that a call ignores or raises for, with the reason, unless a part of it is lacking already."""
     found: dict[str, str] = {}
-    declared = backend.unsupported
+    declared, base = backend.unsupported, known(Cell(backend, "multihead", dtype), FAMILIES)
     names = (n.removeprefix("multihead.") for n in FEATURES if n.startswith("multihead."))
     for name in sorted(names, key=lambda n: ("+" in n, n)):
         backend.unsupported = {**declared, **found}
         cell = Cell(backend, "multihead", dtype)
-        case = using(cell, name)
-        known = {n.removeprefix("multihead.") for n in found}
-        error = "" if known & case.used() else lacking(cell, case, name)
+        case = using(cell, name, base)
+        gone = {n.removeprefix("multihead.") for n in found}
+        error = "" if gone & case.used() else lacking(cell, case, name)
         if error:
             found[f"multihead.{name}"] = error
     backend.unsupported = declared

@@ -1,7 +1,8 @@
 """What the probes of all components share: what a call raises, whether a case holds, the tightest level that does."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from gaugeblock.conformance.case import Case
 from gaugeblock.conformance.cell import BackendRaised, Cell, Nonconformance
@@ -11,6 +12,8 @@ from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.conventions import Conventions
 from gaugeblock.spec.precision import Level
 from gaugeblock.spec.reference.bounded import Expected
+
+C = TypeVar("C", bound=Case)
 
 IGNORED = "ignored, and must raise"
 
@@ -24,6 +27,11 @@ def raised(cell: Cell, case: Case) -> str:
     except Nonconformance:
         return ""
     return ""
+
+
+def known(cell: Cell, families: Sequence[C]) -> C:
+    """The first of these cases that the backend takes, to vary from there; the first of all where it takes none."""
+    return next((case for case in families if not raised(cell, case)), families[0])
 
 
 def lacking(cell: Cell, case: Case, feature: str) -> str:

@@ -126,9 +126,9 @@ def _other(cell: Cell) -> Any:
     return (FLOAT16 if cell.dtype != "float16" else FLOAT32).dtype
 
 
-def using(cell: Cell, feature: str) -> BlockCase:
-    """A small case that uses a feature, and otherwise only what the backend offers."""
-    case = replace(BASE, **USES.get(feature, {}))
+def using(cell: Cell, feature: str, base: BlockCase | None = None) -> BlockCase:
+    """A small case like base that uses a feature, and otherwise only what the backend offers."""
+    case = replace(base or BASE, **USES[feature])
     for _ in declared(cell):  # to be without one feature may mean to use another, which goes in its turn
         for option in sorted(set(declared(cell)) & case.used() - {feature}):
             changed = case.without(option)
@@ -140,13 +140,17 @@ BASE = BlockCase(B=2, T=4, M=8, H=4, K=4, D=2, E=2, F=5, activation="silu")
 USES: dict[str, dict[str, Any]] = {
     "context": {"cross": True, "S": 3},
     "context_mask": {"cross": True, "S": 3, "context_mask": "random"},
+    "rms": {"norm": "rms"},
     "layer": {"norm": "layer"},
+    "pre": {"placement": "pre"},
     "post": {"placement": "post"},
-    "gated": {"gated": True},
-    **{f"activation.{name}": {"activation": name} for name in ("relu", "gelu", "gelu_tanh", "silu")},
+    "gated": {"gated": True, "activation": "silu"},
+    "ungated": {"gated": False},
+    **{f"activation.{name}": {"gated": False, "activation": name} for name in ("relu", "gelu", "gelu_tanh", "silu")},
     "ffn_bias": {"ffn_bias": True},
     "ffn_bias.none": {"ffn_bias": False},
     "causal": {"causal": True},
+    "bidirectional": {"causal": False},
     "mask": {"mask": "random"},
     "mask.heads": {"mask": "heads"},
     "positions": {"positions": "gaps", "rotary": "half"},

@@ -89,9 +89,9 @@ def using_activation(cell: Cell, feature: str) -> ActivationCase:
     return _offered(cell, replace(NUMBERS, **ACTIVATION_USES[feature]), feature)
 
 
-def using_network(cell: Cell, feature: str) -> FeedForwardCase:
-    """A small case that uses a feature of the networks, and otherwise only what the backend offers."""
-    return _offered(cell, replace(NETWORK, **{"bias": "", **NETWORK_USES[feature]}), feature)
+def using_network(cell: Cell, feature: str, base: FeedForwardCase | None = None) -> FeedForwardCase:
+    """A small case like base that uses a feature of the networks, and otherwise only what the backend offers."""
+    return _offered(cell, replace(base or replace(NETWORK, bias=""), **NETWORK_USES[feature]), feature)
 
 
 def _offered(cell: Cell, case: C, feature: str) -> C:
@@ -110,12 +110,12 @@ ACTIVATION_USES: dict[str, dict[str, Any]] = {
     "empty": {"function": "relu", "M": 0},
 }
 NETWORK_USES: dict[str, dict[str, Any]] = {
-    "plain": {},
+    "plain": {"gated": False},
     "swiglu": {"gated": True},
-    **{f"activation.{name}": {"activation": name} for name in ("relu", "gelu", "gelu_tanh", "silu")},
-    "bias": {"bias": "all"},
-    "bias.some": {"bias": "up"},
-    "bias.none": {"bias": ""},
+    **{f"activation.{name}": {"gated": False, "activation": name} for name in ("relu", "gelu", "gelu_tanh", "silu")},
+    "bias": {"gated": False, "bias": "all"},
+    "bias.some": {"gated": False, "bias": "up"},
+    "bias.none": {"gated": False, "bias": ""},
     "swiglu.bias": {"gated": True, "bias": "all"},
     "swiglu.bias.some": {"gated": True, "bias": "gate+up"},
     "swiglu.bias.none": {"gated": True, "bias": ""},

@@ -131,9 +131,11 @@ def _other(cell: Cell) -> Any:
     return (FLOAT16 if cell.dtype != "float16" else FLOAT32).dtype
 
 
-def using(cell: Cell, feature: str) -> MultiHeadCase:
-    """A small case that uses a feature, and otherwise only what the backend offers."""
-    case = replace(BASE, **{name: value for option in feature.split("+") for name, value in USES[option].items()})
+def using(cell: Cell, feature: str, base: MultiHeadCase | None = None) -> MultiHeadCase:
+    """A small case like base that uses a feature, and otherwise only what the backend offers."""
+    case = replace(
+        base or BASE, **{name: value for option in feature.split("+") for name, value in USES[option].items()}
+    )
     own = {*feature.split("+"), feature}
     for option in declared(cell):
         if option not in own and set(option.split("+")) <= case.used():
