@@ -65,3 +65,11 @@ def test_a_model_without_weights_is_none() -> None:
     with pytest.raises(ConfigError, match="a model must have weights"):
         replace(nothing, embedding_norm=False)
     assert nothing.without("embedding_norm").L == 1
+
+
+@pytest.mark.parametrize("positions", ["", "learned"])
+def test_an_encoder_built_otherwise_keeps_added_positions_only(positions: str) -> None:
+    """Its decoder turns heads; whoever cannot do without positions is not to be handed such an encoder."""
+    case = ModelCase(kind="both", apart=True, D=2, E=2, M=2, rotary="half", positions=positions, norm="layer")
+    assert ("positionless" in case.used()) is (not positions)
+    assert "positionless" not in case.without("positionless").used()
