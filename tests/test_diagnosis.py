@@ -1,7 +1,12 @@
 """What a backend may declare is recognized in its failures, and the declaration that makes it honest is shown."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+from gaugeblock.backends.numpy import NumpyBackend
+from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.checks import Plan, Record, registry, run
 from gaugeblock.conformance.mutants import mutants
 from gaugeblock.conformance.unusual import unusual
@@ -60,3 +65,24 @@ def test_positions_that_are_not_checked_may_be_declared() -> None:
 def test_what_a_table_gives_outside_itself_is_recognized() -> None:
     found = record(mutants()["OutsideIsClamped"].make(), "lookup_outside_the_table", "float32")
     assert found.outcome == "fail" and 'conventions = Conventions(out_of_range="clamps")' in declared(found)
+
+
+class BlindIsNan(NumpyBackend):
+    """A query that sees no key gives NaN, as PyTorch's layers have it."""
+
+    def multi_head_attention(self, x: Array, weights: Any, config: Any, *, mask: Any = None, **given: Any) -> Array:
+        return self._blind(super().multi_head_attention(x, weights, config, mask=mask, **given), mask)
+
+    def block(self, x: Array, weights: Any, config: Any, *, mask: Any = None, **given: Any) -> Array:
+        return self._blind(super().block(x, weights, config, mask=mask, **given), mask)
+
+    def _blind(self, y: Array, mask: Any) -> Array:
+        sees = np.ones((1, 1, 1), bool) if mask is None else np.all(np.any(mask, axis=-1), axis=1)[..., None]
+        return np.where(sees, y, np.asarray(np.nan, y.dtype))
+
+
+@pytest.mark.parametrize("check", ["query_that_sees_nothing", "mask_belongs_to_self_attention"])
+def test_a_query_that_sees_no_key_is_named(check: str) -> None:
+    found = run(registry()[check], BlindIsNan(), "float32", Plan("default"))
+    assert found.failure is not None, found
+    assert found.failure["likely"][0]["text"] == "a query that sees no key gives NaN"

@@ -8,6 +8,7 @@ import numpy as np
 
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.cell import Cell
+from gaugeblock.conformance.laws.blocks import visible, visible_context
 from gaugeblock.conformance.strategies.blocks import BlockCase
 from gaugeblock.spec.config import ACTIVATIONS
 from gaugeblock.spec.reference.blocks import addition
@@ -20,6 +21,7 @@ Wrong = Iterator[tuple[str, Expected]]
 def mistakes(cell: Cell, case: Case, inputs: Inputs) -> Wrong:
     """Each likely mistake with what it would give for these inputs."""
     if isinstance(case, BlockCase):
+        yield from _blind(cell, case, inputs)
         yield from _placement(cell, case, inputs)
         yield from _norms(cell, case, inputs)
         yield from _network(cell, case, inputs)
@@ -29,6 +31,16 @@ def mistakes(cell: Cell, case: Case, inputs: Inputs) -> Wrong:
 def _varied(cell: Cell, case: BlockCase, inputs: Inputs, **changed: Any) -> Expected:
     other = replace(case, **changed)
     return other.expected(inputs, cell.contract(), cell.backend.conventions)
+
+
+def _blind(cell: Cell, case: BlockCase, inputs: Inputs) -> Wrong:
+    seen = np.any(visible(case, inputs), axis=-1)  # (B, H, T)
+    if case.cross:
+        seen = seen & np.any(visible_context(case, inputs), axis=-1)
+    blind = ~np.all(seen, axis=1)[..., None]  # (B, T, 1)
+    if np.any(blind):
+        right = cell.expected(case, inputs)
+        yield "a query that sees no key gives NaN", replace(right, value=np.where(blind, np.nan, right.value))
 
 
 def _placement(cell: Cell, case: BlockCase, inputs: Inputs) -> Wrong:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.cell import Cell, change
+from gaugeblock.conformance.laws.multihead import visible
 from gaugeblock.conformance.strategies.multihead import MultiHeadCase
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.errors import ConfigError
@@ -27,6 +28,9 @@ def mistakes(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[str, Expe
     if not isinstance(case, MultiHeadCase) or any(np.isnan(x).any() for x in inputs.values() if x.dtype.kind != "b"):
         return
     right = cell.expected(case, inputs)
+    blind = ~np.all(np.any(visible(case, inputs), axis=-1), axis=1)[..., None]  # (B, T, 1)
+    if np.any(blind):
+        yield "a query that sees no key gives NaN", replace(right, value=np.where(blind, np.nan, right.value))
     for text, program, given in _programs(case, inputs):
         with suppress(ValueError):  # a mask of the context's length fits no other length
             value = run(program, given)["output"]
