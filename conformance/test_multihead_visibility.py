@@ -219,8 +219,10 @@ def test_positions_count_by_their_differences(cell: Cell, case: Case) -> None:
         rotary=("", *ROTARY),
         alibi=(False, True),
         positions=("", "offset"),
+        # of these the order shows even in bfloat16
+        filled=(("scaled", "normal"), ("normal", "peaked"), ("scaled", "positive"), ("scaled", "even")),
     ),
-    effort=0.5,
+    effort=0.7,
 )
 def test_positions_and_causality_make_an_order(cell: Cell, case: Case) -> None:
     order_matters(cell, case)
