@@ -27,8 +27,7 @@ from gaugeblock.spec.errors import NotAvailable
 
 PROFILE = "thorough"
 UNUSUAL = "unusual"  # stands for all correct but unusual implementations of the suite: one piece of the record
-# seeds of a check in a row: JAX forgets a program when 2048 others have come, and a seed of all checks has more
-TOGETHER = 8
+TOGETHER = 8  # seeds of a check in a row: JAX forgets programs when too many others come, as those of all checks are
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from commanding import Gauge
 
 from gaugeblock.backends.numpy import NumpyBackend
 from gaugeblock.conformance.checks import Plan, Record, registry, run
-from gaugeblock.conformance.hunt import Hunt, hunt, records
+from gaugeblock.conformance.hunt import Hunt, _together, hunt, records
 from gaugeblock.conformance.seeds import read
 from gaugeblock.conformance.unusual import unusual
 from gaugeblock.spec.conventions import Conventions
@@ -45,6 +45,12 @@ def test_a_piece_for_each_seed_component_and_backend(jobs: int) -> None:
         for component in ("attention", "normalization")
         for backend in ("numpy", "torch")
     ]
+
+
+@pytest.mark.parametrize(("count", "jobs", "sizes"), [(20, 1, [8, 8, 4]), (20, 4, [5, 5, 5, 5]), (2, 4, [1, 1])])
+def test_seeds_go_together_and_no_process_without(count: int, jobs: int, sizes: list[int]) -> None:
+    groups = _together(range(count), jobs)
+    assert [len(group) for group in groups] == sizes and [seed for group in groups for seed in group] == [*range(count)]
 
 
 def test_an_unusual_one_beside_all_of_them() -> None:

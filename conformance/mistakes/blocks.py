@@ -9,6 +9,7 @@ import numpy as np
 from gaugeblock.conformance.case import Case, Inputs
 from gaugeblock.conformance.cell import Cell
 from gaugeblock.conformance.laws.blocks import visible, visible_context
+from gaugeblock.conformance.mistakes.multihead import unseeing
 from gaugeblock.conformance.strategies.blocks import BlockCase
 from gaugeblock.spec.config import ACTIVATIONS
 from gaugeblock.spec.reference.blocks import addition
@@ -34,13 +35,10 @@ def _varied(cell: Cell, case: BlockCase, inputs: Inputs, **changed: Any) -> Expe
 
 
 def _blind(cell: Cell, case: BlockCase, inputs: Inputs) -> Wrong:
-    seen = np.any(visible(case, inputs), axis=-1)  # (B, H, T)
+    sees = np.any(visible(case, inputs), axis=-1)  # (B, H, T)
     if case.cross:
-        seen = seen & np.any(visible_context(case, inputs), axis=-1)
-    blind = ~np.all(seen, axis=1)[..., None]  # (B, T, 1)
-    if np.any(blind):
-        right = cell.expected(case, inputs)
-        yield "a query that sees no key gives NaN", replace(right, value=np.where(blind, np.nan, right.value))
+        sees = sees & np.any(visible_context(case, inputs), axis=-1)
+    yield from unseeing(cell.expected(case, inputs), sees)
 
 
 def _placement(cell: Cell, case: BlockCase, inputs: Inputs) -> Wrong:

@@ -13,7 +13,7 @@ from gaugeblock.conformance.laws.multihead import visible
 from gaugeblock.conformance.strategies.multihead import MultiHeadCase
 from gaugeblock.spec.backend import Numpy
 from gaugeblock.spec.errors import ConfigError
-from gaugeblock.spec.reference.bounded import Expected
+from gaugeblock.spec.reference.bounded import Bits, Expected
 from gaugeblock.spec.reference.formulas import join
 from gaugeblock.spec.reference.program import Known, Step, run
 
@@ -28,14 +28,19 @@ def mistakes(cell: Cell, case: Case, inputs: Inputs) -> Iterator[tuple[str, Expe
     if not isinstance(case, MultiHeadCase) or any(np.isnan(x).any() for x in inputs.values() if x.dtype.kind != "b"):
         return
     right = cell.expected(case, inputs)
-    blind = ~np.all(np.any(visible(case, inputs), axis=-1), axis=1)[..., None]  # (B, T, 1)
-    if np.any(blind):
-        yield "a query that sees no key gives NaN", replace(right, value=np.where(blind, np.nan, right.value))
+    yield from unseeing(right, np.any(visible(case, inputs), axis=-1))
     for text, program, given in _programs(case, inputs):
         with suppress(ValueError):  # a mask of the context's length fits no other length
             value = run(program, given)["output"]
             if np.any(np.abs(value - right.value) > right.err):
                 yield text, replace(right, value=value)
+
+
+def unseeing(right: Expected, sees: Bits) -> Iterator[tuple[str, Expected]]:
+    """NaN for each token that has a head which sees no key; sees (B, H, T)."""
+    blind = ~np.all(sees, axis=1)[..., None]  # (B, T, 1)
+    if np.any(blind):
+        yield "a query that sees no key gives NaN", replace(right, value=np.where(blind, np.nan, right.value))
 
 
 def _programs(case: MultiHeadCase, inputs: Inputs) -> Iterator[tuple[str, Sequence[Step], Known]]:

@@ -10,7 +10,7 @@ from gaugeblock.backends.numpy.arrays import Array
 from gaugeblock.conformance.unusual import correct
 from gaugeblock.conformance.unusual.model import UnseenEncoder
 from gaugeblock.spec.backend import Backend
-from gaugeblock.spec.config import ModelConfig, StackConfig
+from gaugeblock.spec.config import AttentionConfig, BlockConfig, ModelConfig, StackConfig
 from gaugeblock.spec.errors import Unsupported
 from gaugeblock.spec.model import Decoder
 
@@ -40,12 +40,11 @@ class BertLike(UnseenEncoder):
             "networks": (block.activation, block.gated, block.ffn_bias) == ("gelu", False, True),
             "positions": stack.positions == "learned" and c.rotary is None and not c.alibi,
             "inputs": stack.inputs == "ids" and stack.embedding_scale == 1,
-            "heads": c.heads == c.kv_heads and c.head_width == c.value_width and c.heads * c.head_width == c.width,
+            "heads": _alike(c),
             "biases": len(c.bias) == 4,
             "scores": c.window is None and c.scale is None,
         }
-        if not all(found.values()):
-            raise Unsupported(f"models: {', '.join(name for name, fits in found.items() if not fits)}")
+        _refuse(found)
         return self.inner.load(weights, config)
 
     def encode(self, model: Any, tokens_or_vectors: Array, *, token_mask: Array | None = None) -> Array:
@@ -70,12 +69,14 @@ class OneFamily(Decoder, Backend):
         stack = config.decoder
         if stack is None or config.encoder is not None:
             raise Unsupported("models: decoders only")
-        wrong = [name for name, fits in self._found(config, stack).items() if not fits]
-        if wrong:
-            raise Unsupported(f"models: {', '.join(wrong)}")
+        block, c = stack.block, stack.block.attention
+        around = (block.placement, stack.final_norm, stack.embedding_norm) == ("pre", True, False)
+        head = stack.embedding_scale == 1 and not config.head_bias
+        plain = {"around": around, "head": head, "scores": c.window is None and c.scale is None}
+        _refuse({**plain, **self._found(stack, block, c)})
         return self.inner.load(weights, config)
 
-    def _found(self, config: ModelConfig, stack: StackConfig) -> dict[str, bool]:
+    def _found(self, stack: StackConfig, block: BlockConfig, c: AttentionConfig) -> dict[str, bool]:
         raise NotImplementedError
 
     def logits(self, model: Any, tokens: Array, *, last_only: bool = False) -> Array:  # type: ignore[override]
@@ -119,16 +120,11 @@ class LlamaLike(OneFamily):
         )
     }
 
-    def _found(self, config: ModelConfig, stack: StackConfig) -> dict[str, bool]:
-        block, c = stack.block, stack.block.attention
+    def _found(self, stack: StackConfig, block: BlockConfig, c: AttentionConfig) -> dict[str, bool]:
         return {
-            "norms": (block.norm, block.placement, stack.final_norm) == ("rms", "pre", True)
-            and not stack.embedding_norm,
-            "networks": block.gated and not block.ffn_bias,
+            "networks": (block.norm, block.gated, block.ffn_bias) == ("rms", True, False),
             "positions": stack.positions is None and c.rotary is not None and not c.alibi,
-            "inputs": stack.embedding_scale == 1,
-            "heads": not c.bias and not config.head_bias,
-            "scores": c.window is None and c.scale is None,
+            "biases": not c.bias,
         }
 
 
@@ -146,15 +142,22 @@ class GPTLike(OneFamily):
         )
     }
 
-    def _found(self, config: ModelConfig, stack: StackConfig) -> dict[str, bool]:
-        block, c = stack.block, stack.block.attention
+    def _found(self, stack: StackConfig, block: BlockConfig, c: AttentionConfig) -> dict[str, bool]:
+        network = (block.norm, block.activation, block.gated, block.ffn_bias)
         return {
-            "norms": (block.norm, block.placement, stack.final_norm) == ("layer", "pre", True)
-            and not stack.embedding_norm,
-            "networks": (block.activation, block.gated, block.ffn_bias) == ("gelu_tanh", False, True),
+            "networks": network == ("layer", "gelu_tanh", False, True),
             "positions": stack.positions == "learned" and c.rotary is None and not c.alibi,
-            "inputs": stack.embedding_scale == 1,
-            "heads": c.heads == c.kv_heads and c.head_width == c.value_width and c.heads * c.head_width == c.width,
-            "biases": len(c.bias) == 4 and not config.head_bias,
-            "scores": c.window is None and c.scale is None,
+            "heads": _alike(c),
+            "biases": len(c.bias) == 4,
         }
+
+
+def _alike(c: AttentionConfig) -> bool:
+    """Whether every head has keys and values of its own, all of one width, which add up to the model's."""
+    return c.heads == c.kv_heads and c.head_width == c.value_width and c.heads * c.head_width == c.width
+
+
+def _refuse(found: Mapping[str, bool]) -> None:
+    wrong = [name for name, fits in found.items() if not fits]
+    if wrong:
+        raise Unsupported(f"models: {', '.join(wrong)}")
